@@ -46,6 +46,13 @@ BEFORE_ALL
         "\"response\": \"a\", \"system\": \"s\"}},"
         " \"hub\": {\"hf_hub_url\": \"x/y\"},"
         " \"ranked\": {\"file_name\": \"sums.json\", \"ranking\": true},"
+        " \"pairs\": {\"file_name\": \"pairs.json\", \"ranking\": true, \"columns\": "
+        "   {\"prompt\": \"q\", \"query\": \"input\", \"system\": \"s\", \"history\": \"h\","
+        "    \"chosen\": \"good\", \"rejected\": \"bad\"}},"
+        " \"talks\": {\"file_name\": \"talks.jsonl\", \"ranking\": true, \"formatting\": "
+        "   \"sharegpt\", \"columns\": {\"messages\": \"m\", \"chosen\": \"good\", \"rejected\": "
+        "   \"bad\"}, \"tags\": {\"role_tag\": \"who\", \"content_tag\": \"says\", \"user_tag\": "
+        "   \"me\", \"assistant_tag\": \"you\"}},"
         " \"tools\": {\"file_name\": \"sums.json\", \"columns\": {\"prompt\": \"q\", \"response\": "
         "\"a\", \"tools\": \"t\"}},"
         " \"wrong\": {\"file_name\": \"sums.json\", \"columns\": {\"promt\": \"q\"}}}");
@@ -55,6 +62,13 @@ BEFORE_ALL
     put("data/turns.jsonl",
         "{\"messages\": [{\"role\": \"system\", \"content\": \"be short\"}, {\"role\": \"user\", "
         "\"content\": \"hi\"}, {\"role\": \"assistant\", \"content\": \"hello\"}]}\n");
+    put("data/pairs.json", "[{\"q\": \"add\", \"input\": \"2+3\", \"s\": \"be short\", "
+                           "\"h\": [[\"hi\", \"hello\"]], \"good\": \"5\", \"bad\": \"six\"}]");
+    put("data/talks.jsonl",
+        "{\"m\": [{\"who\": \"system\", \"says\": \"be short\"}, {\"who\": \"me\", \"says\": "
+        "\"hi\"}, {\"who\": \"you\", \"says\": \"hello\"}, {\"who\": \"me\", \"says\": "
+        "\"add\\n2+3\"}], \"good\": {\"who\": \"you\", \"says\": \"5\"}, "
+        "\"bad\": [{\"who\": \"you\", \"says\": \"six\"}]}");
     put("data/named.json", "[{\"q\": \"1+1\", \"a\": \"2\", \"input\": \"not named\"}]");
 }
 
@@ -252,6 +266,47 @@ TEST(overrides_are_of_either_kind)
     CHECK(!f.makes_tokens);
 }
 
+TEST(the_stage_dpo_trains_on_pairs)
+{
+    char text[400];
+    loaded("dataset: pairs\nstage: dpo\n");
+    CHECK_STR(dt_buf_cstr(&warnings), "");
+    CHECK(c.dpo.on && c.dpo.beta == 0.1 && c.dpo.label_smoothing == 0 && c.dpo.sft == 0);
+    CHECK_EQ(c.data.positions, 4094);
+    CHECK(f.data.pairs);
+    snprintf(text, sizeof text,
+             "dataset: pairs\nstage: dpo\npref_beta: 0.3\npref_ftx: 0.5\npref_loss: sigmoid\n"
+             "dpo_label_smoothing: 0.2\nlora_dropout: 0.1\ncutoff_len: 100\nref_model: %s/\n",
+             at("model"));
+    loaded(text);
+    CHECK_STR(dt_buf_cstr(&warnings),
+              "lora_dropout: the stage dpo trains without dropout, as LLaMA-Factory does\n");
+    CHECK(c.dpo.beta == 0.3 && c.dpo.label_smoothing == 0.2 && c.dpo.sft == 0.5);
+    CHECK(c.lora.dropout == 0);
+    CHECK_EQ(c.data.positions, 198);
+    loaded("dataset: pairs\nstage: dpo\nfinetuning_type: full\n");
+    CHECK(c.dpo.on && c.lora.r == 0);
+    loaded("dataset: sums\npref_beta: 0.3\nref_model: x\n");
+    CHECK(!c.dpo.on);
+    CHECK_STR(dt_buf_cstr(&warnings),
+              "pref_beta, ref_model: the stage is sft, and it is ignored\n");
+}
+
+TEST(both_answers_fit_into_the_model)
+{
+    static const char *const small[] = {"model.config.max_position_embeddings=1024", NULL};
+    struct dt_err err;
+    CHECK_OK(load("dataset: pairs\nstage: dpo\n", small, &err), err);
+    CHECK_EQ(c.data.positions, 1024);
+    CHECK_EQ(f.data.cutoff, 513);
+    CHECK_STR(dt_buf_cstr(&warnings), "cutoff_len is not written and is 513 here, as the model has "
+                                      "1024 positions for both answers of a pair\n");
+    CHECK_OK(load("dataset: pairs\nstage: dpo\ncutoff_len: 513\n", small, &err), err);
+    CHECK_FAIL(load("dataset: pairs\nstage: dpo\ncutoff_len: 514\n", small, &err), err,
+               "run.yaml: cutoff_len: 514 tokens in each of two answers take 1026 positions, and "
+               "the model has 1024; write at most 513");
+}
+
 TEST(examples_fit_into_the_model)
 {
     static const char *const small[] = {"model.config.max_position_embeddings=1024", NULL};
@@ -293,7 +348,22 @@ TEST(what_cannot_be_is_refused_by_name)
     static const struct {
         const char *text, *words;
     } rows[] = {
-        {"dataset: sums\nstage: dpo\n", "run.yaml: stage: the stage sft is done here"},
+        {"dataset: sums\nstage: kto\n", "run.yaml: stage: kto is not done here, and sft and dpo "
+                                        "are; stage: dpo learns from pairs of answers"},
+        {"dataset: sums\nstage: rm\n", "stage: rm is not done here, and sft and dpo are; stage: "},
+        {"dataset: sums\nstage: ppo\n", "stage: ppo is not done here, and sft and dpo are; stage"},
+        {"dataset: sums\nstage: pt\n", "make a file of tokens by dtrun-train tokenize --key NAME"},
+        {"dataset: sums\nstage: dop\n", "stage: \"dop\" is not done here; sft and dpo are"},
+        {"dataset: sums\nstage: dpo\n", "info.json: sums: the stage dpo wants pairs of answers"},
+        {"dataset: ranked\nstage: dpo\n", "ranked: columns.chosen or columns.rejected is missing"},
+        {"dataset: pairs\nstage: dpo\npref_loss: ipo\n", "pref_loss: sigmoid is done here, which"},
+        {"dataset: pairs\nstage: dpo\npref_beta: 0\n", "run.yaml: pref_beta: "},
+        {"dataset: pairs\nstage: dpo\nref_model: x\n", "ref_model: answers are compared with the"},
+        {"dataset: pairs\nstage: dpo\nref_model_adapters: x\n", "ref_model_adapters: answers are"},
+        {"dataset: pairs\nstage: dpo\nneat_packing: true\n",
+         "neat_packing: it is for the stage sft"},
+        {"dataset: pairs\nstage: dpo\nmask_history: true\n",
+         "mask_history: it is for the stage sft"},
         {"dataset: sums\nlora_rnak: 8\n", "lora_rnak: no such key of LLaMA-Factory's is known "
                                           "here; did you mean lora_rank?"},
         {"dataset: sums\nneftune_noise_alpha: 5\n", "neftune_noise_alpha: it would change what is"},
@@ -318,7 +388,7 @@ TEST(what_cannot_be_is_refused_by_name)
         {"dataset: sums\ntemplate: llama9\n", "template is there twice"},
         {"dataset: smus\n", "has no \"smus\"; did you mean \"sums\"?"},
         {"dataset: hub\n", "dataset_info.json: hub.hf_hub_url: nothing is downloaded"},
-        {"dataset: ranked\n", "ranked.ranking: preferences belong to another stage"},
+        {"dataset: ranked\n", "ranked.ranking: pairs of answers are for the stage dpo"},
         {"dataset: tools\n", "tools.columns.tools: calls of tools are not done here"},
         {"dataset: wrong\n", "wrong.columns.promt: there is no such name"},
         {"dataset: [sums\n", "run.yaml: line 5: ] or , is missing"},
@@ -416,6 +486,29 @@ TEST(a_part_is_set_aside_or_comes_from_elsewhere)
     CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err,
                "3 of 3 conversations are to be set aside for validation");
     CHECK(!dt_fs_exists(c.data.train[0].path));
+}
+
+TEST(each_form_of_a_pair_makes_the_same_tokens)
+{
+    struct dt_buf files[3] = {{0}};
+    struct dt_err err;
+    for (int i = 0; i < 3; i++) {
+        loaded(i == 0   ? "dataset: pairs\nstage: dpo\n"
+               : i == 1 ? "dataset: talks\nstage: dpo\n"
+                        : "dataset: pairs, talks\nstage: dpo\n");
+        CHECK_OK(dt_factory_make_tokens(&f, &c, note, &err), err);
+        CHECK(strstr(told, i < 2 ? ".bin: 1 pairs with " : ".bin: 2 pairs with ") != NULL);
+        CHECK_OK(dt_fs_read(c.data.train[0].path, 1 << 20, &files[i], &err), err);
+        CHECK_EQ(c.data.positions, 192);
+    }
+    CHECK(files[0].len == files[1].len && memcmp(files[0].at, files[1].at, files[0].len) == 0);
+    CHECK(files[2].len > files[0].len);
+    for (int i = 0; i < 3; i++)
+        dt_buf_finish(&files[i]);
+    put("data/talks.jsonl", "{\"m\": [{\"who\": \"me\", \"says\": \"a\"}], \"chosen\": \"b\"}");
+    loaded("dataset: talks\nstage: dpo\n");
+    CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err,
+               "talks.jsonl:1: it has no \"good\", where an answer is to be");
 }
 
 TEST(a_dataset_that_is_none_is_refused)

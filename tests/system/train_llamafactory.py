@@ -29,7 +29,7 @@ def model(s):
 
 
 def datasets(s):
-    """Sums, as Alpaca and as OpenAI write them, and what is told of them."""
+    """Sums, as Alpaca and as OpenAI write them, and pairs of answers to them, in a third form as well, and what is told of them."""
     folder = s.path("data")
     if os.path.isdir(folder):
         return folder
@@ -38,7 +38,11 @@ def datasets(s):
     pairs = [(chance.randint(1, 30), chance.randint(1, 30)) for _ in range(EXAMPLES)]
     info = {"sums": {"file_name": "sums.json"},
             "turns": {"file_name": "turns.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"},
-                      "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}}}
+                      "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}},
+            "ranked": {"file_name": "ranked.json", "ranking": True,
+                       "columns": {"prompt": "instruction", "query": "input", "chosen": "good", "rejected": "bad"}},
+            "turns_ranked": {"file_name": "turns_ranked.jsonl", "ranking": True, "formatting": "sharegpt",
+                             "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}}}
     with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
         json.dump(info, f)
     with open(os.path.join(folder, "sums.json"), "w", encoding="utf-8") as f:
@@ -47,6 +51,16 @@ def datasets(s):
         for a, b in pairs:
             f.write(json.dumps({"messages": [{"role": "user", "content": "add\n%d+%d" % (a, b)},
                                              {"role": "assistant", "content": str(a + b)}]}) + "\n")
+    answers = [("it is %d" % (a + b), "no: %d" % (a + b + chance.randint(1, 9))) for a, b in pairs]
+    with open(os.path.join(folder, "ranked.json"), "w", encoding="utf-8") as f:
+        json.dump([{"instruction": "add", "input": "%d+%d" % ab, "good": good, "bad": bad} for ab, (good, bad) in zip(pairs, answers)], f)
+    with open(os.path.join(folder, "turns_ranked.jsonl"), "w", encoding="utf-8") as f:
+        for ab, (good, bad) in zip(pairs, answers):
+            f.write(json.dumps({"conversations": [{"from": "human", "value": "add\n%d+%d" % ab}],
+                                "chosen": {"from": "gpt", "value": good}, "rejected": {"from": "gpt", "value": bad}}) + "\n")
+    with open(os.path.join(folder, "plain_ranked.jsonl"), "w", encoding="utf-8") as f:
+        for ab, (good, bad) in zip(pairs, answers):
+            f.write(json.dumps({"prompt": "add\n%d+%d" % ab, "chosen": good, "rejected": bad}) + "\n")
     return folder
 
 
@@ -116,6 +130,45 @@ def same_tokens(s):
         with open(out, "rb") as a, open(s.path(name + ".yaml.out", "tokens", file), "rb") as b:
             tap.check_equal(a.read() == b.read(), True, "tokens of " + name)
     tap.check_equal(losses["turns"], losses["sums"], "losses")
+
+
+@training.story
+def preferences(s):
+    """the stage dpo learns from datasets of pairs what a configuration learns from the pairs that tokenize makes of them"""
+    how = {"stage": "dpo", "pref_beta": 0.2, "pref_ftx": 0.1, "dpo_label_smoothing": 0.05, "pref_loss": "sigmoid", "lora_dropout": 0.1,
+           "num_train_epochs": 2.0, "val_size": 0.2, "eval_strategy": "steps", "eval_steps": 4, "learning_rate": "1.0e-2"}
+    losses = {}
+    for name in ("ranked", "turns_ranked"):
+        path = yaml(s, name + ".yaml", dataset=name, **how)
+        program = run(s, path)
+        tap.check_equal(said(program, "%d pairs with" % (EXAMPLES * 4 // 5)), 1, "lines that tell of tokens")
+        tap.check_equal(said(program, "%d more for validation" % (EXAMPLES // 5)), 1, "lines that tell of validation")
+        tap.check_equal(said(program, "lora_dropout: the stage dpo trains without dropout"), 1, "lines that tell of dropout")
+        losses[name] = s.losses(path)
+    out, held = s.path("pairs.bin"), s.path("held.bin")
+    program = s.start_words([s.tools.train, "tokenize", "--tokenizer", model(s), "--template", "llama2", "--preferences", "--max-tokens", "64",
+                             os.path.join(datasets(s), "plain_ranked.jsonl"), "-o", out, "--validation", held, "--split", "0.2"])
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    made = s.path("ranked.yaml.out", "tokens")
+    for name in os.listdir(made):
+        if name.endswith(".bin"):
+            with open(os.path.join(made, name), "rb") as a, open(held if name.endswith("-validation.bin") else out, "rb") as b:
+                tap.check_equal(a.read() == b.read(), True, "tokens of " + name)
+    config = {"model": {"weights": model(s), "activation_checkpointing": True}, "lora": {"r": 8, "target_modules": "all-linear"},
+              "dpo": {"beta": 0.2, "sft": 0.1, "label_smoothing": 0.05}, "gradient_clipping": 1, "train_micro_batch_size_per_gpu": 4,
+              "optimizer": {"type": "AdamW", "params": {"lr": 1e-2}}, "scheduler": {"type": "constant"},
+              "data": {"train": out, "validation": held, "sequence_length": 128, "packing": False},
+              "train": {"epochs": 2, "seed": 42, "threads": 1, "log_every": 1, "metrics": s.path("pairs.json.jsonl"), "validate_every": 4,
+                        "validation_batches": 1000000}}
+    with open(s.path("pairs.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    s.run(s.path("pairs.json"), world=2)
+    losses["pairs"] = s.losses(s.path("pairs.json"))
+    tap.check_equal(len(losses["pairs"]), 2 * (EXAMPLES * 4 // 5) // (4 * 2), "steps")
+    if not losses["pairs"][-1] < losses["pairs"][0] - 0.05:
+        raise AssertionError("the loss does not fall: %r" % losses["pairs"])
+    tap.check_equal(losses["ranked"], losses["pairs"], "losses, as Alpaca writes pairs")
+    tap.check_equal(losses["turns_ranked"], losses["pairs"], "losses, as ShareGPT writes pairs")
 
 
 @training.story

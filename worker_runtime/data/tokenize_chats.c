@@ -187,7 +187,8 @@ static int take_preference(struct chats *z, const struct dt_lines *lines, struct
 {
     struct dt_preference p = {0};
     const char *why;
-    int rc = dt_preference_read(&p, line, &why, err);
+    int rc = z->source ? dt_preference_read_as(&p, line, &z->source->columns, &why, err)
+                       : dt_preference_read(&p, line, &why, err);
     if (rc == 0)
         note_unfit(z, lines, why);
     else if (rc > 0)

@@ -23,20 +23,37 @@ static size_t positions_of(const struct factory_reading *r)
     return rc < 0 ? 0 : shape.positions;
 }
 
+/* Positions of a sample whose examples have up to CUTOFF tokens: both answers of a pair are in it,
+ * and the last token of each takes none. */
+static int64_t room_for(const struct dt_factory_data *of, int64_t cutoff)
+{
+    return of->pairs ? 2 * (cutoff - 1) : cutoff;
+}
+
 int factory_settle_cutoff(const struct factory_reading *r)
 {
     struct dt_factory_data *of = &r->draft->f.data;
     const struct cJSON *data = cJSON_GetObjectItemCaseSensitive(r->run->root, "data");
-    int64_t most = (int64_t)positions_of(r);
-    if (most > 0 && of->cutoff > most && !dt_json_has(r->file->root, "cutoff_len")) {
-        of->cutoff = most;
+    bool written = dt_json_has(r->file->root, "cutoff_len");
+    bool overridden = dt_json_has(data, "sequence_length");
+    long long all = (long long)positions_of(r), fitting = of->pairs ? all / 2 + 1 : all;
+    bool fits = all == 0 || room_for(of, of->cutoff) <= all;
+    if (!fits && written && of->pairs && !overridden)
+        return factory_refuse(r, "cutoff_len",
+                              "%lld tokens in each of two answers take %lld positions, and the "
+                              "model has %lld; write at most %lld",
+                              (long long)of->cutoff, (long long)room_for(of, of->cutoff), all,
+                              fitting);
+    if (!fits && !written) {
+        of->cutoff = fitting;
         if (r->warnings)
             dt_buf_printf(r->warnings,
                           "cutoff_len is not written and is %lld here, as the model has %lld "
-                          "positions\n",
-                          (long long)of->cutoff, (long long)most);
+                          "positions%s\n",
+                          fitting, all, of->pairs ? " for both answers of a pair" : "");
     }
-    if (dt_json_has(data, "sequence_length")) /* an override says it */
+    if (overridden)
         return 0;
-    return factory_put(r, "data.sequence_length", cJSON_CreateNumber((double)of->cutoff));
+    return factory_put(r, "data.sequence_length",
+                       cJSON_CreateNumber((double)room_for(of, of->cutoff)));
 }

@@ -15,6 +15,7 @@
 /* An entry, and what is told of it when something is wrong. */
 struct entry {
     struct factory_datasets *of;
+    const struct dt_factory_data *data;
     const struct cJSON *v;
     struct dt_err *err;
 };
@@ -42,13 +43,9 @@ struct name {
 #define AT(field) offsetof(struct dt_columns, field)
 
 static const struct name columns[] = {
-    {"prompt", AT(prompt)},
-    {"query", AT(query)},
-    {"response", AT(response)},
-    {"history", AT(history)},
-    {"messages", AT(messages)},
-    {"system", AT(system)},
-    {NULL, 0},
+    {"prompt", AT(prompt)},   {"query", AT(query)},       {"response", AT(response)},
+    {"history", AT(history)}, {"messages", AT(messages)}, {"system", AT(system)},
+    {"chosen", AT(chosen)},   {"rejected", AT(rejected)}, {NULL, 0},
 };
 static const struct name tags[] = {
     {"role_tag", AT(role)},           {"content_tag", AT(content)},    {"user_tag", AT(user)},
@@ -63,9 +60,8 @@ static const struct {
     {"images", "images are not trained on here"},
     {"videos", "videos are not trained on here"},
     {"audios", "sounds are not trained on here"},
-    {"chosen", "preferences belong to another stage than sft"},
-    {"rejected", "preferences belong to another stage than sft"},
-    {"kto_tag", "preferences belong to another stage than sft"},
+    {"kto_tag", "answers that are good or bad by themselves belong to the stage kto, which is not "
+                "done here"},
     {"function_tag", NULL},
     {"observation_tag", NULL},
 };
@@ -101,6 +97,21 @@ static int take_names(const struct entry *e, const char *block, const struct nam
     return 0;
 }
 
+static int check_columns(const struct entry *e, bool turns, const struct dt_columns *c)
+{
+    bool pairs = e->data->pairs;
+    if (turns && !c->messages)
+        return refuse(e, e->v, "columns.messages is missing: where are the turns?");
+    if (!turns && (!c->prompt || (!pairs && !c->response)))
+        return refuse(e, e->v,
+                      pairs ? "columns.prompt is missing"
+                            : "columns.prompt or columns.response is missing");
+    if (pairs && (!c->chosen || !c->rejected))
+        return refuse(e, e->v,
+                      "columns.chosen or columns.rejected is missing: where are the two answers?");
+    return 0;
+}
+
 /* Where "columns" is there, what it does not name is not there. */
 static int read_columns(const struct entry *e, bool turns, struct dt_columns *out)
 {
@@ -124,16 +135,25 @@ static int read_columns(const struct entry *e, bool turns, struct dt_columns *ou
     out->system_role = roles.system_role;
     if (take_names(e, "columns", columns, out) < 0 || take_names(e, "tags", tags, out) < 0)
         return -1;
-    if (turns && !out->messages)
-        return refuse(e, e->v, "columns.messages is missing: where are the turns?");
-    if (!turns && (!out->prompt || !out->response))
-        return refuse(e, e->v, "columns.prompt or columns.response is missing");
     if (!turns)
         out->messages = NULL;
-    return 0;
+    return check_columns(e, turns, out);
 }
 
 /* -- entries ---------------------------------------------------------------------------------- */
+
+static int check_stage(const struct entry *e)
+{
+    const struct cJSON *ranking = cJSON_GetObjectItemCaseSensitive(e->v, "ranking");
+    if (cJSON_IsTrue(ranking) && !e->data->pairs)
+        return refuse(e, ranking, "pairs of answers are for the stage dpo, and this one is sft");
+    if (!cJSON_IsTrue(ranking) && e->data->pairs)
+        return refuse(
+            e, e->v,
+            "the stage dpo wants pairs of answers, which a dataset with \"ranking\": true "
+            "has");
+    return 0;
+}
 
 static int check_keys(const struct entry *e)
 {
@@ -153,16 +173,12 @@ static int check_keys(const struct entry *e)
         if (v && !cJSON_IsNull(v) && !(named && strstr(rows[i].key, "_url")))
             return refuse(e, v, rows[i].why);
     }
-    const struct cJSON *ranking = cJSON_GetObjectItemCaseSensitive(e->v, "ranking");
-    if (cJSON_IsTrue(ranking))
-        return refuse(e, ranking, "preferences belong to another stage than sft");
-    return named ? 0 : refuse(e, e->v, "file_name is missing");
+    return named ? check_stage(e) : refuse(e, e->v, "file_name is missing");
 }
 
-static int read_entry(const struct entry *e, const char *folder, uint64_t most,
-                      struct factory_dataset *out)
+static int read_entry(const struct entry *e, struct factory_dataset *out)
 {
-    const char *file, *form = "alpaca";
+    const char *file, *form = "alpaca", *folder = e->data->folder;
     if (!cJSON_IsObject(e->v))
         return refuse(e, e->v, "expected an object");
     if (check_keys(e) < 0 || dt_json_string(&e->of->info, e->v, "file_name", &file, e->err) < 0)
@@ -179,7 +195,7 @@ static int read_entry(const struct entry *e, const char *folder, uint64_t most,
                  file) >= (int)sizeof out->path)
         return refuse(e, e->v, "the path is too long");
     out->entry = e->v;
-    out->source.most = most;
+    out->source.most = (uint64_t)e->data->most;
     return read_columns(e, turns, &out->source.columns);
 }
 
@@ -214,33 +230,34 @@ static const char *nearest(const struct factory_datasets *d, const char *name)
     return best;
 }
 
-static int add(struct factory_datasets *d, const char *name, const char *folder, uint64_t most,
+static int add(struct factory_datasets *d, const struct dt_factory_data *data, const char *name,
                struct dt_err *err)
 {
     struct factory_dataset *more = realloc(d->at, (d->count + 1) * sizeof *more);
-    struct entry e = {d, cJSON_GetObjectItemCaseSensitive(d->info.root, name), err};
+    struct entry e = {d, data, cJSON_GetObjectItemCaseSensitive(d->info.root, name), err};
     if (!more)
         return no_memory(err);
     d->at = more;
     if (!e.v) {
         const char *meant = nearest(d, name);
-        return dt_err_set(
-            err, DT_E_USAGE, "dataset: %.60s/dataset_info.json has no \"%.60s\"%s%.60s%s", folder,
-            name, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+        return dt_err_set(err, DT_E_USAGE,
+                          "dataset: %.60s/dataset_info.json has no \"%.60s\"%s%.60s%s",
+                          data->folder, name, meant ? "; did you mean \"" : "", meant ? meant : "",
+                          meant ? "\"?" : "");
     }
     d->at[d->count] = (struct factory_dataset){0};
-    if (read_entry(&e, folder, most, &d->at[d->count]) < 0)
-        return dt_err_wrap(err, "%.100s/dataset_info.json", folder);
+    if (read_entry(&e, &d->at[d->count]) < 0)
+        return dt_err_wrap(err, "%.100s/dataset_info.json", data->folder);
     d->count++;
     return 0;
 }
 
-int factory_datasets_open(struct factory_datasets *d, const char *folder, const char *names,
-                          uint64_t most, struct dt_err *err)
+int factory_datasets_open(struct factory_datasets *d, const struct dt_factory_data *data,
+                          const char *names, struct dt_err *err)
 {
     char path[PATH_MAX];
     *d = (struct factory_datasets){0};
-    if (snprintf(path, sizeof path, "%s/dataset_info.json", folder) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/dataset_info.json", data->folder) >= (int)sizeof path)
         return dt_err_set(err, DT_E_USAGE, "dataset_dir: the path is too long");
     if (read_info(d, path, err) < 0)
         return -1;
@@ -248,7 +265,7 @@ int factory_datasets_open(struct factory_datasets *d, const char *folder, const 
     int rc = all ? 0 : no_memory(err);
     while (rc == 0 && (name = strsep(&rest, ",")))
         if (*(name = dt_str_trim(name)))
-            rc = add(d, name, folder, most, err);
+            rc = add(d, data, name, err);
     free(all);
     if (rc == 0 && d->count == 0)
         rc = dt_err_set(err, DT_E_USAGE, "dataset: it names none");

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "worker_runtime/data/tokenize_chats.h"
+#include "worker_runtime/llamafactory/llamafactory.h"
 
 #include <limits.h>
 
@@ -22,10 +23,10 @@ struct factory_datasets {
     size_t count;
 };
 
-/* NAMES, with commas between them, of those in FOLDER; MOST examples of each, 0: all. End it also
- * after a failure. */
-int factory_datasets_open(struct factory_datasets *d, const char *folder, const char *names,
-                          uint64_t most, struct dt_err *err);
+/* NAMES, with commas between them, of those in the folder that DATA says, of the kind and with as
+ * many examples of each as it says. End it also after a failure. */
+int factory_datasets_open(struct factory_datasets *d, const struct dt_factory_data *data,
+                          const char *names, struct dt_err *err);
 void factory_datasets_close(struct factory_datasets *d);
 
 #endif

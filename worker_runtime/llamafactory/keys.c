@@ -7,7 +7,7 @@
 #define HUGE_COUNT 9e15
 #define NUMERICS "it would change what is computed, and is not implemented; remove it"
 #define IMAGES "images, videos and sounds are not trained on here"
-#define NO_STAGE "it belongs to another stage than sft"
+#define NO_REWARD "models that reward answers belong to the stage ppo, which is not done here"
 
 /* clang-format off */
 const struct factory_key factory_keys[] = {
@@ -63,7 +63,7 @@ const struct factory_key factory_keys[] = {
     {"video_maxlen", .kind = FACTORY_IDLE},
 
     /* The method. */
-    {"stage", .kind = FACTORY_REFUSE, .fallback = "sft", .why = "the stage sft is done here"},
+    {"stage", .kind = FACTORY_TEXT, .at = AT(stage), .fallback = "sft"},
     {"do_train", .kind = FACTORY_REFUSE, .fallback = "true", .why = "what is done here is to train"},
     {"do_eval", .kind = FACTORY_SAME},
     {"do_predict", .kind = FACTORY_REFUSE, .why = "dtrun-train generate lets a model answer"},
@@ -98,14 +98,18 @@ const struct factory_key factory_keys[] = {
     {"freeze_multi_modal_projector", .kind = FACTORY_IDLE},
     {"freeze_language_model", .kind = FACTORY_REFUSE, .why = IMAGES},
     {"train_mm_proj_only", .kind = FACTORY_REFUSE, .why = IMAGES},
-    {"pref_beta", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"pref_ftx", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"pref_loss", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"dpo_label_smoothing", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"simpo_gamma", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"ref_model", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"ref_model_adapters", .kind = FACTORY_REFUSE, .why = NO_STAGE},
-    {"reward_model", .kind = FACTORY_REFUSE, .why = NO_STAGE},
+    {"pref_beta", .kind = FACTORY_TO, .to = "dpo.beta", .fallback = "0.1", .of_pairs = true},
+    {"pref_ftx", .kind = FACTORY_TO, .to = "dpo.sft", .fallback = "0", .of_pairs = true},
+    {"dpo_label_smoothing", .kind = FACTORY_TO, .to = "dpo.label_smoothing", .fallback = "0", .of_pairs = true},
+    {"pref_loss", .kind = FACTORY_REFUSE, .fallback = "sigmoid", .why = "sigmoid is done here, which is the loss of DPO; hinge, ipo, kto_pair, orpo and simpo are not"},
+    {"pref_bco_weight", .kind = FACTORY_REFUSE, .why = NUMERICS},
+    {"ld_alpha", .kind = FACTORY_REFUSE, .why = NUMERICS},
+    {"simpo_gamma", .kind = FACTORY_IDLE}, /* pref_loss: simpo is refused */
+    {"ref_model", .kind = FACTORY_TEXT, .at = AT(ref_model), .of_pairs = true},
+    {"ref_model_adapters", .kind = FACTORY_REFUSE, .why = "answers are compared with the model without adapters; merge them into it by dtrun-train merge, and begin with that"},
+    {"ref_model_quantization_bit", .kind = FACTORY_REFUSE, .why = "answers are compared with the model that the run begins with, as quantization_bit has it; remove it"},
+    {"reward_model", .kind = FACTORY_REFUSE, .why = NO_REWARD},
+    {"reward_model_adapters", .kind = FACTORY_REFUSE, .why = NO_REWARD},
     {"compute_accuracy", .kind = FACTORY_IDLE},
 
     /* The data. */

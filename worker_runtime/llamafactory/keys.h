@@ -11,6 +11,7 @@
 
 struct factory_draft {
     struct dt_factory f;
+    char *stage, *ref_model;
     char *finetuning, *adapter, *targets, *saved;
     char *schedule, *optimizer, *deepspeed, *resume_from;
     char *save_strategy, *eval_strategy;
@@ -43,6 +44,7 @@ struct factory_key {
     const char *why;  /* of REFUSE: a part of a sentence */
     bool of_adapters; /* it says something of new adapters */
     bool of_any;      /* ... of any that are trained */
+    bool of_pairs;    /* it says something of pairs of answers */
 };
 
 /* Ended by a row without a name. */

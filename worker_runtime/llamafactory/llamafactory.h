@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of LLaMA-Factory's for supervised fine-tuning, in YAML or JSON, as a run of ours: its keys
- * become those of a configuration, a row each (keys.c), and its datasets a file of tokens beside
- * the checkpoints. A key that would change what is computed and is not done here is refused by
- * name; those that mean nothing here are named in a warning. What the file leaves out is what
+/* A file of LLaMA-Factory's, in YAML or JSON, as a run of ours, supervised or by preferences: its
+ * keys become those of a configuration, a row each (keys.c), and its datasets a file of tokens
+ * beside the checkpoints. A key that would change what is computed and is not done here is refused
+ * by name; those that mean nothing here are named in a warning. What the file leaves out is what
  * LLaMA-Factory makes of it, and not our own default. */
 #ifndef DT_LLAMAFACTORY_LLAMAFACTORY_H
 #define DT_LLAMAFACTORY_LLAMAFACTORY_H
@@ -18,6 +18,7 @@ struct dt_factory_data {
     int64_t cutoff;               /* tokens of an example, at most */
     double validation;            /* a share of all examples, or how many; 0: none */
     bool packing, train_on_prompt, mask_history;
+    bool pairs; /* an example has two answers, of which one is chosen */
 };
 
 /* Zeroed memory is an empty one. */

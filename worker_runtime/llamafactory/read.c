@@ -17,9 +17,9 @@ void factory_draft_init(struct factory_draft *d)
 
 void factory_draft_finish(struct factory_draft *d)
 {
-    char *texts[] = {d->finetuning,    d->adapter,      d->targets,   d->saved,
-                     d->schedule,      d->optimizer,    d->deepspeed, d->resume_from,
-                     d->save_strategy, d->eval_strategy};
+    char *texts[] = {d->stage,     d->ref_model,   d->finetuning,    d->adapter,
+                     d->targets,   d->saved,       d->schedule,      d->optimizer,
+                     d->deepspeed, d->resume_from, d->save_strategy, d->eval_strategy};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     dt_factory_finish(&d->f);

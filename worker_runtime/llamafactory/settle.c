@@ -57,6 +57,63 @@ static struct cJSON *list_of(const char *names)
     return list;
 }
 
+/* -- the stage -------------------------------------------------------------------------------- */
+
+static int settle_stage(const struct factory_reading *r)
+{
+    static const struct {
+        const char *name, *instead;
+    } others[] = {
+        {"pt", "make a file of tokens by dtrun-train tokenize --key NAME, and train on that by a "
+               "configuration (--config)"},
+        {"rm", "stage: dpo learns from the same pairs of answers, without a model that rewards"},
+        {"ppo", "stage: dpo learns from pairs of answers, without a model that rewards"},
+        {"kto", "stage: dpo learns from pairs of answers, one of them chosen and one rejected"},
+    };
+    struct factory_draft *d = r->draft;
+    d->f.data.pairs = strcmp(d->stage, "dpo") == 0;
+    if (d->f.data.pairs || strcmp(d->stage, "sft") == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(d->stage, others[i].name) == 0)
+            return factory_refuse(r, "stage", "%s is not done here, and sft and dpo are; %s",
+                                  d->stage, others[i].instead);
+    return factory_refuse(r, "stage", "\"%.40s\" is not done here; sft and dpo are", d->stage);
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    while (n > 1 && a[n - 1] == '/')
+        n--;
+    while (m > 1 && b[m - 1] == '/')
+        m--;
+    return n == m && strncmp(a, b, n) == 0;
+}
+
+/* What the answers of a pair are compared with, and how it is trained on. LLaMA-Factory trains on
+ * pairs without dropout, whatever is written. */
+static int settle_pairs(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    const struct cJSON *lora = cJSON_GetObjectItemCaseSensitive(r->run->root, "lora");
+    const struct cJSON *model =
+        cJSON_GetObjectItemCaseSensitive(r->file->root, "model_name_or_path");
+    struct cJSON *dropout = cJSON_GetObjectItemCaseSensitive(lora, "dropout");
+    if (!d->f.data.pairs)
+        return 0;
+    if (d->ref_model && *d->ref_model && cJSON_IsString(model) &&
+        !is_same_folder(d->ref_model, model->valuestring))
+        return factory_refuse(r, "ref_model",
+                              "answers are compared with the model that the run begins with, which "
+                              "model_name_or_path names; remove it");
+    if (cJSON_IsNumber(dropout) && dropout->valuedouble > 0) {
+        warn(r, "lora_dropout: the stage dpo trains without dropout, as LLaMA-Factory does");
+        cJSON_SetNumberValue(dropout, 0);
+    }
+    return d->adapter ? put_number(r, "lora.dropout", 0) : 0;
+}
+
 /* -- the model -------------------------------------------------------------------------------- */
 
 static int settle_method(const struct factory_reading *r)
@@ -91,10 +148,15 @@ static bool makes_adapters(const struct factory_draft *d)
     return strcmp(d->finetuning, "lora") == 0 && !d->adapter;
 }
 
-static bool has_use_for(const struct factory_draft *d, const struct factory_key *k)
+static bool has_adapters_for(const struct factory_draft *d, const struct factory_key *k)
 {
     bool trains_some = makes_adapters(d) || d->adapter;
     return (!k->of_adapters || makes_adapters(d)) && (!k->of_any || trains_some);
+}
+
+static bool has_pairs_for(const struct factory_draft *d, const struct factory_key *k)
+{
+    return !k->of_pairs || d->f.data.pairs;
 }
 
 static int settle_adapters(const struct factory_reading *r)
@@ -109,26 +171,34 @@ static int settle_adapters(const struct factory_reading *r)
     return d->saved ? factory_put(r, "lora.modules_to_save", list_of(d->saved)) : 0;
 }
 
+/* Keys that are written, and that the run HAS nothing for. */
+static void warn_of_unused(const struct factory_reading *r,
+                           bool (*has)(const struct factory_draft *, const struct factory_key *),
+                           const char *why)
+{
+    struct dt_buf unused = {0};
+    for (const struct factory_key *k = factory_keys; k->name; k++)
+        if (is_written(r, k->name) && !has(r->draft, k))
+            dt_buf_printf(&unused, "%s%s", unused.len ? ", " : "", k->name);
+    if (unused.len && r->warnings)
+        dt_buf_printf(r->warnings, "%s: %s, and it is ignored\n", dt_buf_cstr(&unused), why);
+    dt_buf_finish(&unused);
+}
+
 /* Keys that stand for one of ours each. */
 static int settle_same(const struct factory_reading *r)
 {
-    struct dt_buf unused = {0};
     int rc = 0;
+    warn_of_unused(r, has_adapters_for, "no new adapters are made");
+    warn_of_unused(r, has_pairs_for, "the stage is sft");
     for (const struct factory_key *k = factory_keys; k->name && rc == 0; k++) {
         bool written = is_written(r, k->name);
-        if (!has_use_for(r->draft, k)) {
-            if (written)
-                dt_buf_printf(&unused, "%s%s", unused.len ? ", " : "", k->name);
-        } else if (k->kind == FACTORY_TO && (written || k->fallback)) {
-            const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->file->root, k->name);
+        bool useful = has_adapters_for(r->draft, k) && has_pairs_for(r->draft, k);
+        const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->file->root, k->name);
+        if (useful && k->kind == FACTORY_TO && (written || k->fallback))
             rc = factory_put(r, k->to,
                              written ? cJSON_Duplicate(v, true) : cJSON_Parse(k->fallback));
-        }
     }
-    if (unused.len && r->warnings)
-        dt_buf_printf(r->warnings, "%s: no new adapters are made, and it is ignored\n",
-                      dt_buf_cstr(&unused));
-    dt_buf_finish(&unused);
     return rc;
 }
 
@@ -205,6 +275,25 @@ static int settle_precision(const struct factory_reading *r)
 
 /* -- data ------------------------------------------------------------------------------------- */
 
+/* Of a pair its two answers are trained on, and a sample holds one pair. */
+static int check_pairs(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    const struct {
+        const char *key;
+        bool on;
+    } rows[] = {{"packing", d->f.data.packing},
+                {"neat_packing", d->neat_packing},
+                {"train_on_prompt", d->f.data.train_on_prompt},
+                {"mask_history", d->f.data.mask_history}};
+    for (size_t i = 0; d->f.data.pairs && i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].on)
+            return factory_refuse(r, rows[i].key,
+                                  "it is for the stage sft; in the stage dpo a sample is one pair, "
+                                  "and its two answers are trained on");
+    return 0;
+}
+
 static int settle_data(const struct factory_reading *r)
 {
     struct factory_draft *d = r->draft;
@@ -213,6 +302,8 @@ static int settle_data(const struct factory_reading *r)
         return factory_refuse(r, "dataset", "it is missing; name a dataset of dataset_info.json");
     if (!of->template)
         return factory_refuse(r, "template", "it is missing; name that of the model");
+    if (check_pairs(r) < 0)
+        return -1;
     if (of->eval_dataset && of->validation > 0)
         return factory_refuse(r, "val_size", "eval_dataset says what is validated on; drop one");
     if (of->train_on_prompt && of->mask_history)
@@ -300,9 +391,9 @@ static int settle_rest(const struct factory_reading *r)
 int factory_settle(const struct factory_reading *r)
 {
     static int (*const parts[])(const struct factory_reading *) = {
-        settle_method,     settle_same,     settle_adapters,  settle_optimizer,
-        settle_steps,      settle_schedule, settle_precision, settle_data,
-        settle_validation, settle_saving,   settle_resume,    settle_rest,
+        settle_stage,      settle_method, settle_same,     settle_adapters,  settle_pairs,
+        settle_optimizer,  settle_steps,  settle_schedule, settle_precision, settle_data,
+        settle_validation, settle_saving, settle_resume,   settle_rest,
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](r) < 0)

@@ -80,7 +80,7 @@ static int sum_datasets(XXH3_state_t *sum, const struct dt_factory_data *d, cons
                         struct dt_err *err)
 {
     struct factory_datasets all;
-    int rc = factory_datasets_open(&all, d->folder, names, (uint64_t)d->most, err);
+    int rc = factory_datasets_open(&all, d, names, err);
     for (size_t i = 0; rc == 0 && i < all.count; i++) {
         char *entry = dt_json_text(all.at[i].entry);
         sum_text(sum, entry);
@@ -116,6 +116,8 @@ static int sum_all(XXH3_state_t *sum, const struct dt_factory_data *d, const cha
     XXH3_64bits_reset(sum);
     sum_text(sum, FORM);
     sum_text(sum, numbers);
+    if (d->pairs)
+        sum_text(sum, "pairs");
     sum_text(sum, d->template);
     sum_text(sum, d->system);
     if (sum_tokenizer(sum, model, err) < 0 || sum_datasets(sum, d, d->dataset, err) < 0)
@@ -174,6 +176,11 @@ struct making {
     dt_ms told; /* when somebody last said something of it */
 };
 
+static const char *name_of_examples(const struct dt_factory_data *d)
+{
+    return d->pairs ? "pairs" : "conversations";
+}
+
 /* A rank that waits looks as one that hangs, unless the one that works says so. */
 static void tell_progress(void *arg, uint64_t lines)
 {
@@ -183,20 +190,20 @@ static void tell_progress(void *arg, uint64_t lines)
     if (now - m->told < TELL_EVERY)
         return;
     m->told = now;
-    snprintf(line, sizeof line, "%.40s: %llu conversations are tokens by now", m->data->dataset,
-             (unsigned long long)lines);
+    snprintf(line, sizeof line, "%.40s: %llu %s are tokens by now", m->data->dataset,
+             (unsigned long long)lines, name_of_examples(m->data));
     m->say(line);
 }
 
 static void tell(const struct making *m, const char *out, const struct dt_chat_counts *n)
 {
     struct dt_buf line = {0};
-    dt_buf_printf(&line, "%s: %llu conversations with %llu tokens, of which %llu are trained on",
-                  out, (unsigned long long)n->documents, (unsigned long long)n->tokens,
+    unsigned long long of_each = m->data->pairs ? 2 : 1; /* documents */
+    dt_buf_printf(&line, "%s: %llu %s with %llu tokens, of which %llu are trained on", out,
+                  n->documents / of_each, name_of_examples(m->data), (unsigned long long)n->tokens,
                   (unsigned long long)n->trained);
     if (n->validation_documents)
-        dt_buf_printf(&line, "; %llu more for validation",
-                      (unsigned long long)n->validation_documents);
+        dt_buf_printf(&line, "; %llu more for validation", n->validation_documents / of_each);
     if (n->cut)
         dt_buf_printf(&line, "; %llu lost exchanges to cutoff_len", (unsigned long long)n->cut);
     if (n->too_long)
@@ -221,8 +228,9 @@ static int tokenize(struct making *m, const struct factory_datasets *d, const ch
     struct dt_chat_source *sources = calloc(d->count, sizeof *sources);
     struct dt_chat_counts counts = {0};
     struct dt_chat_options o = {.template = find_template(of->template, err),
+                                .preferences = of->pairs,
                                 .trains = {.train_on_prompt = of->train_on_prompt,
-                                           .last_answer_only = of->mask_history,
+                                           .last_answer_only = of->mask_history || of->pairs,
                                            .system = of->system},
                                 .max_tokens = (uint64_t)of->cutoff,
                                 .sources = sources,
@@ -253,7 +261,7 @@ static int make_one(struct making *m, const char *names, const char *out, const 
                     struct dt_err *err)
 {
     struct factory_datasets d;
-    int rc = factory_datasets_open(&d, m->data->folder, names, (uint64_t)m->data->most, err);
+    int rc = factory_datasets_open(&d, m->data, names, err);
     if (rc == 0)
         rc = tokenize(m, &d, out, validation, err);
     factory_datasets_close(&d);
@@ -300,8 +308,22 @@ static int make_under_lock(const struct dt_factory_data *d, const struct dt_conf
 
 /* -- samples ---------------------------------------------------------------------------------- */
 
-/* *LONGEST becomes no less than tokens of the longest document in PATH. */
-static int find_longest(const char *path, uint64_t *longest, struct dt_err *err)
+/* What one example after the other takes. */
+struct lengths {
+    size_t of_each;   /* documents */
+    size_t documents; /* so far */
+    uint64_t example; /* tokens of the one at hand */
+    uint64_t longest;
+};
+
+static void note_document(struct lengths *l, uint64_t tokens)
+{
+    l->example = l->documents++ % l->of_each ? l->example + tokens : tokens;
+    l->longest = l->example > l->longest ? l->example : l->longest;
+}
+
+/* .longest becomes no less than tokens of the longest example in PATH. */
+static int find_longest(struct lengths *l, const char *path, struct dt_err *err)
 {
     uint64_t begins[512], last = 0;
     struct dt_tokens *t = dt_tokens_open(path, 0, 0, err);
@@ -311,26 +333,27 @@ static int find_longest(const char *path, uint64_t *longest, struct dt_err *err)
         n = documents - at < 512 ? documents - at : 512;
         rc = dt_tokens_begins(t, at, n, begins, err);
         for (size_t i = 0; rc == 0 && i < n; i++) {
-            *longest = begins[i] - last > *longest ? begins[i] - last : *longest;
+            if (at + i > 0)
+                note_document(l, begins[i] - last);
             last = begins[i];
         }
     }
-    if (rc == 0 && dt_tokens_count(t) - last > *longest)
-        *longest = dt_tokens_count(t) - last;
+    if (rc == 0 && documents > 0)
+        note_document(l, dt_tokens_count(t) - last);
     dt_tokens_close(t);
     return rc;
 }
 
-/* Where each conversation is a sample of its own, none is longer than the longest of them. */
-static int fit_samples(struct dt_config *c, struct dt_err *err)
+/* Where each example is a sample of its own, none is longer than the longest of them. */
+static int fit_samples(const struct dt_factory_data *d, struct dt_config *c, struct dt_err *err)
 {
-    uint64_t longest = 0;
+    struct lengths l = {.of_each = d->pairs ? 2 : 1};
     if (c->data.packing)
         return 0;
-    if (find_longest(c->data.train[0].path, &longest, err) < 0 ||
-        (c->data.validation && find_longest(c->data.validation, &longest, err) < 0))
+    if (find_longest(&l, c->data.train[0].path, err) < 0 ||
+        (c->data.validation && find_longest(&l, c->data.validation, err) < 0))
         return -1;
-    size_t need = ((size_t)longest + ROUND_TO - 1) / ROUND_TO * ROUND_TO;
+    size_t need = ((size_t)l.longest + ROUND_TO - 1) / ROUND_TO * ROUND_TO;
     if (need < c->data.positions)
         c->data.positions = need;
     return 0;
@@ -343,5 +366,5 @@ int dt_factory_make_tokens(const struct dt_factory *f, struct dt_config *c, dt_f
         return 0;
     if (!dt_fs_exists(c->data.train[0].path) && make_under_lock(&f->data, c, say, err) < 0)
         return -1;
-    return fit_samples(c, err);
+    return fit_samples(&f->data, c, err);
 }

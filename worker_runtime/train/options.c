@@ -96,7 +96,7 @@ static const struct dt_opt train_opts[] = {
     {.name = "deepspeed", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .group = "Training",
      .help = "an unchanged DeepSpeed configuration, whose keys join those of --config"},
     {.name = "llamafactory", .arg = "FILE", .completes = DT_OPT_FILE, AT(llamafactory), .group = "Training",
-     .help = "in place of --config: a file of LLaMA-Factory's for supervised fine-tuning, in YAML or JSON, whose datasets "
+     .help = "in place of --config: a file of LLaMA-Factory's for the stage sft or dpo, in YAML or JSON, whose datasets "
              "become tokens in its output_dir before the run begins"},
     {.name = "deepspeed-config", .arg = "FILE", .completes = DT_OPT_FILE, AT(deepspeed), .hidden = true},
     {.name = "set", .arg = "KEY=VALUE", .parse = dt_opt_append, .finish = dt_opt_finish_strings, .repeat = true,

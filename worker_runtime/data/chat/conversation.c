@@ -20,7 +20,9 @@ static const struct dt_columns alpaca = {.prompt = "instruction",
                                          .query = "input",
                                          .response = "output",
                                          .history = "history",
-                                         .system = "system"};
+                                         .system = "system",
+                                         .chosen = "chosen",
+                                         .rejected = "rejected"};
 
 static const struct dt_columns *columns_of(const struct reading *r)
 {
@@ -342,6 +344,8 @@ static int read_prompt(struct reading *r)
     const struct cJSON *root = r->doc.root, *prompt;
     const char *text;
     char *question;
+    if (r->columns)
+        return r->columns->messages ? read_messages(r, r->columns->messages) : read_question(r);
     prompt = cJSON_GetObjectItemCaseSensitive(root, "prompt");
     if (cJSON_IsArray(prompt))
         return read_messages(r, "prompt");
@@ -389,10 +393,13 @@ static int read_whole(struct reading *r, const char *key)
 }
 
 /* A list whose first message is the answer goes on from the prompt. */
-static bool goes_on(const struct cJSON *list)
+static bool goes_on(const struct reading *r, const struct cJSON *list)
 {
     const struct cJSON *first = dt_json_first(list);
-    const struct cJSON *role = cJSON_GetObjectItemCaseSensitive(first, "from");
+    const char *key = r->columns ? r->columns->role : "from";
+    const struct cJSON *role = cJSON_GetObjectItemCaseSensitive(first, key);
+    if (r->columns)
+        return cJSON_IsString(role) && strcmp(role->valuestring, r->columns->assistant) == 0;
     if (!role)
         role = cJSON_GetObjectItemCaseSensitive(first, "role");
     for (size_t i = 0; cJSON_IsString(role) && i < sizeof roles / sizeof *roles; i++)
@@ -407,7 +414,7 @@ static int read_answer(struct reading *r, const char *key)
     const char *text;
     char *copy;
     if (cJSON_IsArray(answer))
-        return goes_on(answer) ? read_messages(r, key) : read_whole(r, key);
+        return goes_on(r, answer) ? read_messages(r, key) : read_whole(r, key);
     if (cJSON_IsObject(answer))
         return read_message(r, answer);
     if (dt_json_string(&r->doc, NULL, key, &text, r->err) < 0 || keep(r, &copy, text) < 0)
@@ -448,12 +455,17 @@ static const char *compare(const struct dt_preference *p)
 static int check_answers(const struct reading *r)
 {
     const struct cJSON *root = r->doc.root;
-    if (dt_json_has(root, "chosen") && dt_json_has(root, "rejected"))
+    const struct dt_columns *c = columns_of(r);
+    const char *missing = dt_json_has(root, c->chosen) ? c->rejected : c->chosen;
+    if (dt_json_has(root, missing))
         return 0;
+    if (r->columns)
+        return dt_err_set(r->err, DT_E_USAGE, "it has no \"%.60s\", where an answer is to be",
+                          missing);
     return dt_err_set(r->err, DT_E_USAGE,
                       "it has no %s, so it is no preference, as in {\"prompt\": \"...\", "
                       "\"chosen\": \"...\", \"rejected\": \"...\"}",
-                      dt_json_has(root, "chosen") ? "rejected" : "chosen");
+                      missing);
 }
 
 void dt_preference_finish(struct dt_preference *p)
@@ -465,14 +477,20 @@ void dt_preference_finish(struct dt_preference *p)
 int dt_preference_read(struct dt_preference *p, struct dt_bytes object, const char **why,
                        struct dt_err *err)
 {
-    struct reading r = {.err = err};
+    return dt_preference_read_as(p, object, NULL, why, err);
+}
+
+int dt_preference_read_as(struct dt_preference *p, struct dt_bytes object,
+                          const struct dt_columns *columns, const char **why, struct dt_err *err)
+{
+    struct reading r = {.err = err, .columns = columns};
     int rc = parse(&r, object);
     if (rc == 0)
         rc = check_answers(&r);
     if (rc == 0)
-        rc = read_member(&r, &p->chosen, "chosen");
+        rc = read_member(&r, &p->chosen, columns_of(&r)->chosen);
     if (rc == 0)
-        rc = read_member(&r, &p->rejected, "rejected");
+        rc = read_member(&r, &p->rejected, columns_of(&r)->rejected);
     dt_json_finish(&r.doc);
     if (rc == 0 && !r.why)
         r.why = compare(p);

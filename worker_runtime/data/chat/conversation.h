@@ -24,6 +24,7 @@ struct dt_columns {
     const char *prompt, *query, *response, *history;
     const char *role, *content;                 /* keys of a message */
     const char *user, *assistant, *system_role; /* who says it */
+    const char *chosen, *rejected;              /* of a preference, in place of the last answer */
 };
 
 /* Zeroed memory is an empty one. Its texts are its own. */
@@ -53,9 +54,12 @@ void dt_preference_finish(struct dt_preference *p);
 int dt_preference_read(struct dt_preference *p, struct dt_bytes object, const char **why,
                        struct dt_err *err);
 
-/* The same of one whose parts are called as COLUMNS says. */
+/* The same of one whose parts are called as COLUMNS says; of a preference, which names .chosen and
+ * .rejected. */
 int dt_conversation_read_as(struct dt_conversation *c, struct dt_bytes object,
                             const struct dt_columns *columns, const char **why, struct dt_err *err);
+int dt_preference_read_as(struct dt_preference *p, struct dt_bytes object,
+                          const struct dt_columns *columns, const char **why, struct dt_err *err);
 
 /* The text that OBJECT has under KEY, to be freed. NULL and *err. */
 char *dt_conversation_read_text(struct dt_bytes object, const char *key, struct dt_err *err);
