@@ -739,7 +739,7 @@ TEST(bad_lines_are_named_with_their_file_and_number)
         {"PAR1\x15\x04", "in.jsonl: it is a Parquet file"},
         {"\x1f\x8b\x08\n", "in.jsonl: it is compressed by gzip"},
         {"{\"text\": \"\\u0000\"}", "in.jsonl:1: "},
-        {"", "nothing is left to train on of 0 lines"},
+        {"", "in.jsonl: there are no examples in it"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].text);

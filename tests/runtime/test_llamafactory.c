@@ -387,6 +387,8 @@ TEST(what_cannot_be_is_refused_by_name)
         {"lora_rank: 8\n", "dataset: it is missing"},
         {"dataset: sums\ntemplate: llama9\n", "template is there twice"},
         {"dataset: smus\n", "has no \"smus\"; did you mean \"sums\"?"},
+        {"dataset: alpaca_en_demo\n", "dataset_info.json has no \"alpaca_en_demo\"; it has sums, "
+                                      "turns, named, hub, ranked and 4 more"},
         {"dataset: hub\n", "dataset_info.json: hub.hf_hub_url: nothing is downloaded"},
         {"dataset: ranked\n", "ranked.ranking: pairs of answers are for the stage dpo"},
         {"dataset: tools\n", "tools.columns.tools: calls of tools are not done here"},
@@ -402,6 +404,12 @@ TEST(what_cannot_be_is_refused_by_name)
     static const char *const other[] = {"template=llama9", NULL};
     CHECK_FAIL(load("dataset: sums\n", other, &err), err,
                "template: there is no chat template \"llama9\"");
+    char empty[200];
+    mkdir(at("empty"), 0755);
+    put("empty/dataset_info.json", "{}");
+    snprintf(empty, sizeof empty, "dataset_dir=%s", at("empty"));
+    CHECK_FAIL(load("dataset: sums\n", (const char *const[]){empty, NULL}, &err), err,
+               "dataset_info.json has no \"sums\"; it is empty");
     static const char *const hub[] = {"model_name_or_path=meta-llama/Llama-2-7b", NULL};
     CHECK_FAIL(load("dataset: sums\n", hub, &err), err,
                "there is no folder meta-llama/Llama-2-7b; nothing is downloaded here");
@@ -522,7 +530,9 @@ TEST(a_dataset_that_is_none_is_refused)
         {"[{\"instruction\": \"a\", \"output\": \"b\"}] x", "something follows the bracket behind"},
         {"[1]", "sums.json, element 1: expected an object"},
         {"[{\"instruction\": 1, \"output\": \"b\"}]", "sums.json, element 1: instruction: "},
-        {"[]", "nothing is left to train on of 0 lines"},
+        {"[]", "data/sums.json: there are no examples in it"},
+        {"\n", "data/sums.json: there are no examples in it"},
+        {"", "data/sums.json: there are no examples in it"},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         CHECK_ROW("%s", rows[i].text);
@@ -531,5 +541,14 @@ TEST(a_dataset_that_is_none_is_refused)
         loaded("dataset: sums\n");
         CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err, rows[i].words);
         CHECK(!dt_fs_exists(c.data.train[0].path));
+    }
+    static const char *const others[] = {"dataset: sums\nval_size: 1\n", "dataset: sums, turns\n",
+                                         "dataset: turns,sums\n"};
+    for (size_t i = 0; i < ROWS(others); i++) {
+        CHECK_ROW("%s", others[i]);
+        struct dt_err err;
+        loaded(others[i]);
+        CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err,
+                   "data/sums.json: there are no examples in it");
     }
 }

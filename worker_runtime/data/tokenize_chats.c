@@ -347,6 +347,12 @@ static int check_file(const struct chats *z, const struct dt_lines *lines, struc
     return 0;
 }
 
+/* Of several files that people name by a pattern one may be empty; a dataset is none then. */
+static int has_none(const char *path, struct dt_err *err)
+{
+    return dt_err_set(err, DT_E_RUNTIME, "%s: there are no examples in it", path);
+}
+
 static int take_file(struct chats *z, const char *path, struct dt_err *err)
 {
     struct dt_lines lines;
@@ -359,6 +365,8 @@ static int take_file(struct chats *z, const char *path, struct dt_err *err)
            (rc = dt_lines_next(&lines, &line, err)) > 0)
         rc = take_line(z, &lines, line, err);
     dt_lines_close(&lines);
+    if (rc == 0 && z->source && z->counts->lines == before)
+        rc = has_none(path, err);
     return rc;
 }
 
@@ -389,6 +397,8 @@ static int settle_share(struct chats *z, const char *const *files, int count, st
     for (int i = 0; i < count; i++)
         if (count_file(files[i], o->sources ? o->sources[i].most : 0, &all, err) < 0)
             return -1;
+    if (all == 0) /* who reads the files says which one is empty */
+        return 0;
     if (o->set_aside >= all)
         return dt_err_set(err, DT_E_USAGE,
                           "%llu of %llu conversations are to be set aside for validation, and "
@@ -460,6 +470,8 @@ int dt_tokenize_chats(const struct dt_tokenizer *t, const struct dt_chat_options
         z.source = o->sources ? &o->sources[i] : NULL;
         rc = take_file(&z, files[i], err);
     }
+    if (rc == 0 && counts->lines == 0)
+        rc = has_none(files[0], err);
     if (rc == 0)
         rc = finish(&z, err);
     dt_chat_coder_destroy(z.coder);

@@ -11,6 +11,7 @@
 
 #define INFO_MAX ((size_t)16 << 20) /* bytes of dataset_info.json */
 #define NAME_MOST 200
+#define NAMES_SHOWN 5
 
 /* An entry, and what is told of it when something is wrong. */
 struct entry {
@@ -230,6 +231,28 @@ static const char *nearest(const struct factory_datasets *d, const char *name)
     return best;
 }
 
+/* NAME is none of those in FOLDER: which one may be meant, or which there are. */
+static int refuse_name(const struct factory_datasets *d, const char *name, const char *folder,
+                       struct dt_err *err)
+{
+    const char *meant = nearest(d, name);
+    struct dt_buf there = {0};
+    int count = 0;
+    for (const struct cJSON *v = d->info.root->child; v && !meant; v = v->next, count++)
+        if (count < NAMES_SHOWN)
+            dt_buf_printf(&there, "%s%.40s", count ? ", " : "it has ", v->string);
+    if (meant)
+        dt_buf_printf(&there, "did you mean \"%.60s\"?", meant);
+    else if (count > NAMES_SHOWN)
+        dt_buf_printf(&there, " and %d more", count - NAMES_SHOWN);
+    else if (count == 0)
+        dt_buf_put_str(&there, "it is empty");
+    dt_err_set(err, DT_E_USAGE, "dataset: %.60s/dataset_info.json has no \"%.60s\"; %s", folder,
+               name, dt_buf_cstr(&there));
+    dt_buf_finish(&there);
+    return -1;
+}
+
 static int add(struct factory_datasets *d, const struct dt_factory_data *data, const char *name,
                struct dt_err *err)
 {
@@ -238,13 +261,8 @@ static int add(struct factory_datasets *d, const struct dt_factory_data *data, c
     if (!more)
         return no_memory(err);
     d->at = more;
-    if (!e.v) {
-        const char *meant = nearest(d, name);
-        return dt_err_set(err, DT_E_USAGE,
-                          "dataset: %.60s/dataset_info.json has no \"%.60s\"%s%.60s%s",
-                          data->folder, name, meant ? "; did you mean \"" : "", meant ? meant : "",
-                          meant ? "\"?" : "");
-    }
+    if (!e.v)
+        return refuse_name(d, name, data->folder, err);
     d->at[d->count] = (struct factory_dataset){0};
     if (read_entry(&e, &d->at[d->count]) < 0)
         return dt_err_wrap(err, "%.100s/dataset_info.json", data->folder);
