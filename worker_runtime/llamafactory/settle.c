@@ -165,6 +165,10 @@ static int settle_adapters(const struct factory_reading *r)
     if (!makes_adapters(d))
         return 0;
     bool all = strcmp(d->targets, "all") == 0;
+    if (!d->targets[strspn(d->targets, " ,")])
+        return factory_refuse(r, "lora_target",
+                              "it names no layer; write all, or names of layers with commas "
+                              "between them, such as q_proj,v_proj");
     if (factory_put(r, "lora.target_modules",
                     all ? cJSON_CreateString("all-linear") : list_of(d->targets)) < 0)
         return -1;
