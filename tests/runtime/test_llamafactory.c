@@ -343,6 +343,83 @@ TEST(a_deepspeed_file_joins_it)
     CHECK(c.scaler.dynamic && c.scaler.window == 1000 && c.scaler.scale == 4096);
 }
 
+/* The rate of one step tells how long the warm-up and the run are. */
+TEST(the_scheduler_of_a_deepspeed_file_counts)
+{
+    static const struct {
+        const char *text, *params;
+        int64_t step;
+        double rate;
+    } rows[] = {
+        {"warmup_steps: 20\n", "\"warmup_num_steps\": \"auto\"", 11, 0.5},
+        {"warmup_ratio: 0.1\n", "\"warmup_num_steps\": \"auto\"", 6, 0.5},
+        {"warmup_steps: 0.2\n", "\"warmup_num_steps\": \"auto\"", 11, 0.5},
+        {"", "\"warmup_num_steps\": \"auto\"", 2, 0.5},
+        {"", "\"warmup_num_steps\": \"auto\"", 3, 1},
+        {"warmup_steps: 20\n", "\"warmup_num_steps\": 20", 11, 0.5},
+        {"max_steps: 100\nwarmup_ratio: 0.1\n", "\"warmup_num_steps\": 10", 6, 0.5},
+        {"warmup_ratio: 0.1\n", "\"warmup_num_steps\": 20", 11, 0.5},
+        {"warmup_steps: 20\n", "\"warmup_num_steps\": \"auto\"", 61, 0.5},
+        {"max_steps: 100\nwarmup_steps: 20\n",
+         "\"warmup_num_steps\": \"auto\", \"total_num_steps\": 100", 61, 0.5},
+    };
+    char text[300], file[400];
+    struct dt_schedule s;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s and %s", rows[i].text, rows[i].params);
+        bool ends = strstr(rows[i].params, "total_num_steps");
+        snprintf(file, sizeof file,
+                 "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_type\": "
+                 "\"linear\", \"warmup_min_lr\": \"auto\", \"warmup_max_lr\": \"auto\"%s, %s}}}",
+                 ends ? "" : ", \"total_num_steps\": \"auto\"", rows[i].params);
+        snprintf(text, sizeof text, "dataset: sums\nlearning_rate: 2\ndeepspeed: %s\n%s",
+                 put("ds.json", file), rows[i].text);
+        loaded(text);
+        CHECK_STR(dt_buf_cstr(&warnings), "");
+        dt_config_schedule(&c, 100, &s);
+        CHECK(fabs(dt_schedule_rate(&s, rows[i].step) - 2 * rows[i].rate) < 1e-9);
+    }
+}
+
+TEST(a_number_of_two_files_is_the_same)
+{
+    static const struct {
+        const char *text, *params, *words;
+    } rows[] = {
+        {"", "\"warmup_max_lr\": 0.001",
+         "ds.json: scheduler.params.warmup_max_lr is 0.001, and learning_rate is 5e-05; write "
+         "\"auto\" there, or the same number in both"},
+        {"", "\"warmup_num_steps\": 100", "warmup_num_steps is 100, and warmup_steps is 0; write"},
+        {"warmup_steps: 10\n", "\"warmup_num_steps\": 100",
+         "is 100, and warmup_steps is 10; write"},
+        {"warmup_ratio: 0.1\nmax_steps: 50\n", "\"warmup_num_steps\": 6",
+         "warmup_num_steps is 6, and warmup_ratio of max_steps is 5; write"},
+        {"max_steps: 50\n", "\"total_num_steps\": 100", "is 100, and max_steps is 50; write"},
+    };
+    char text[300], file[300];
+    struct dt_err err;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s and %s", rows[i].text, rows[i].params);
+        snprintf(file, sizeof file,
+                 "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {%s}}}",
+                 rows[i].params);
+        snprintf(text, sizeof text, "dataset: sums\ndeepspeed: %s\n%s", put("ds.json", file),
+                 rows[i].text);
+        CHECK_FAIL(load(text, NULL, &err), err, rows[i].words);
+    }
+    snprintf(text, sizeof text,
+             "dataset: sums\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1\n"
+             "deepspeed: %s\n",
+             put("ds.json", "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {}}}"));
+    loaded(text);
+    snprintf(file, sizeof file,
+             "lr_scheduler_type: the scheduler in %s counts, and it is ignored\n"
+             "warmup_ratio: the scheduler in %s counts, and it is ignored\n",
+             at("ds.json"), at("ds.json"));
+    CHECK_STR(dt_buf_cstr(&warnings), file);
+    CHECK_EQ(c.schedule.kind, DT_WARMUP);
+}
+
 TEST(what_cannot_be_is_refused_by_name)
 {
     static const struct {

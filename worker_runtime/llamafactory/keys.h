@@ -73,6 +73,10 @@ int factory_settle(const struct factory_reading *r);
 /* How long samples are, once overrides are in the run: nothing that the file leaves out asks for
  * more positions than the model has. */
 int factory_settle_cutoff(const struct factory_reading *r);
+/* Before the run takes in the file DEEPSPEED, which is called NAME: a scheduler there counts in
+ * place of the run's. */
+int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_json *deepspeed,
+                             const char *name);
 
 /* Sets the key PATH of the run to V, which it owns in any case; V NULL: no memory. */
 int factory_put(const struct factory_reading *r, const char *path, struct cJSON *v);

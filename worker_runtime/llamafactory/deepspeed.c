@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A scheduler in the DeepSpeed file that a file of LLaMA-Factory's names. As in the trainer below
+ * LLaMA-Factory, it counts in place of lr_scheduler_type; "auto" in it is what the other file says,
+ * and a number is to be what the other file says. */
+#include "worker_runtime/llamafactory/keys.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+#define LEAST_WARMUP 2 /* what DeepSpeed makes of none */
+
+static const struct cJSON *member(const struct cJSON *in, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(in, name);
+}
+
+static bool is_auto(const struct cJSON *v)
+{
+    return cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0;
+}
+
+/* What the file says of the warm-up: a number of steps, or else a share of them. */
+static double warmup_steps(const struct factory_draft *d)
+{
+    return d->warmup_steps >= 1 ? d->warmup_steps : 0;
+}
+
+static double warmup_ratio(const struct factory_draft *d)
+{
+    return d->warmup_steps >= 1 ? 0 : d->warmup_steps > 0 ? d->warmup_steps : d->warmup_ratio;
+}
+
+static void warn_of_unused(const struct factory_reading *r, const struct cJSON *params,
+                           const char *name)
+{
+    bool warms = dt_json_has(params, "warmup_num_steps");
+    const struct {
+        const char *key;
+        bool unused;
+    } rows[] = {{"lr_scheduler_type", true},
+                {"lr_scheduler_kwargs", true},
+                {"warmup_steps", !warms},
+                {"warmup_ratio", !warms}};
+    for (size_t i = 0; r->warnings && i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].unused && dt_json_has(r->file->root, rows[i].key))
+            dt_buf_printf(r->warnings, "%s: the scheduler in %s counts, and it is ignored\n",
+                          rows[i].key, name);
+}
+
+/* Where the number of steps follows from the data, numbers that hang on it are taken as they are.
+ */
+static int check_numbers(const struct factory_reading *r, const struct cJSON *params,
+                         const char *name)
+{
+    const struct factory_draft *d = r->draft;
+    const struct cJSON *optimizer = member(r->run->root, "optimizer");
+    const struct cJSON *lr = member(member(optimizer, "params"), "lr");
+    bool by_ratio = warmup_ratio(d) > 0, counted = d->max_steps > 0;
+    double steps = counted ? (double)d->max_steps : 0;
+    const struct {
+        const char *param, *key;
+        bool known;
+        double is;
+    } rows[] = {
+        {"warmup_max_lr", "learning_rate", cJSON_IsNumber(lr), lr ? lr->valuedouble : 0},
+        {"total_num_steps", "max_steps", counted, steps},
+        {"warmup_num_steps", "warmup_steps", !by_ratio, warmup_steps(d)},
+        {"warmup_num_steps", "warmup_ratio of max_steps", by_ratio && counted,
+         ceil(steps * warmup_ratio(d))},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct cJSON *v = member(params, rows[i].param);
+        if (rows[i].known && cJSON_IsNumber(v) && v->valuedouble != rows[i].is)
+            return dt_err_set(r->err, DT_E_USAGE,
+                              "%s: scheduler.params.%s is %g, and %s is %g; write \"auto\" there, "
+                              "or the same number in both",
+                              name, rows[i].param, v->valuedouble, rows[i].key, rows[i].is);
+    }
+    return 0;
+}
+
+/* In place of "auto". */
+static int put_warmup(const struct factory_reading *r)
+{
+    const struct factory_draft *d = r->draft;
+    double steps = warmup_steps(d), ratio = warmup_ratio(d);
+    if (ratio > 0)
+        return factory_put(r, "scheduler.params.warmup_ratio", cJSON_CreateNumber(ratio));
+    return factory_put(r, "scheduler.params.warmup_num_steps",
+                       cJSON_CreateNumber(steps > 0 ? steps : LEAST_WARMUP));
+}
+
+int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_json *deepspeed,
+                             const char *name)
+{
+    const struct cJSON *scheduler = member(deepspeed->root, "scheduler");
+    const struct cJSON *params = member(scheduler, "params");
+    if (!cJSON_IsObject(scheduler))
+        return 0;
+    cJSON_DeleteItemFromObjectCaseSensitive(r->run->root, "scheduler");
+    warn_of_unused(r, params, name);
+    if (check_numbers(r, params, name) < 0)
+        return -1;
+    return is_auto(member(params, "warmup_num_steps")) ? put_warmup(r) : 0;
+}
