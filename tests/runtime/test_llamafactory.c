@@ -190,6 +190,24 @@ TEST(adapters_that_are_gone_on_with_have_a_rate_of_their_own_too)
     CHECK_STR(dt_buf_cstr(&warnings), "lora_rank: no new adapters are made, and it is ignored\n");
 }
 
+TEST(pairs_are_trained_on_without_the_dropout_of_adapters_of_before)
+{
+    struct dt_buf text = {0};
+    mkdir(at("before"), 0755);
+    put("before/adapter_config.json",
+        "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"lora_dropout\": 0.1, "
+        "\"target_modules\": [\"q_proj\"]}");
+    for (int pairs = 0; pairs < 2; pairs++) {
+        CHECK_ROW("stage %s", pairs ? "dpo" : "sft");
+        dt_buf_clear(&text);
+        dt_buf_printf(&text, "adapter_name_or_path: %s\n%s", at("before"),
+                      pairs ? "stage: dpo\ndataset: pairs\n" : "dataset: sums\n");
+        loaded(dt_buf_cstr(&text));
+        CHECK(c.lora.r == 4 && near(c.lora.dropout, pairs ? 0 : 0.1f));
+    }
+    dt_buf_finish(&text);
+}
+
 TEST(the_model_beside_adapters_may_have_4_bits)
 {
     loaded("dataset: sums\nquantization_bit: 4\nquantization_method: bnb\n"
