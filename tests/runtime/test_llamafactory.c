@@ -36,6 +36,13 @@ BEFORE_ALL
     CHECK_OK(dt_fs_replace(at("model/tokenizer.json"), text.at, text.len, 0644, &err), err);
     dt_buf_finish(&text);
     put("model/tokenizer_config.json", "{\"eos_token\": \"</s>\"}");
+    mkdir(at("short"), 0755);
+    put("short/config.json",
+        "{\"model_type\": \"gpt2\", \"n_embd\": 48, \"n_layer\": 2, \"n_head\": 4, "
+        "\"n_positions\": 1024, \"vocab_size\": 808}");
+    CHECK_OK(dt_fs_read(at("model/tokenizer.json"), (size_t)1 << 24, &text, &err), err);
+    CHECK_OK(dt_fs_replace(at("short/tokenizer.json"), text.at, text.len, 0644, &err), err);
+    dt_buf_finish(&text);
     put("data/dataset_info.json",
         "{\"sums\": {\"file_name\": \"sums.json\"},"
         " \"turns\": {\"file_name\": \"turns.jsonl\", \"formatting\": \"sharegpt\","
@@ -327,7 +334,9 @@ TEST(both_answers_fit_into_the_model)
 
 TEST(examples_fit_into_the_model)
 {
-    static const char *const small[] = {"model.config.max_position_embeddings=1024", NULL};
+    char folder[200];
+    snprintf(folder, sizeof folder, "model_name_or_path=%s", at("short"));
+    const char *const small[] = {folder, NULL};
     static const char *const smaller[] = {"model.config.max_position_embeddings=1024",
                                           "data.sequence_length=512", NULL};
     struct dt_err err;
@@ -425,6 +434,14 @@ TEST(a_number_of_two_files_is_the_same)
                  rows[i].text);
         CHECK_FAIL(load(text, NULL, &err), err, rows[i].words);
     }
+    snprintf(text, sizeof text, "dataset: sums\ndeepspeed: %s\n",
+             put("ds.json", "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\", "
+                            "\"weight_decay\": 0, \"betas\": \"auto\"}}}"));
+    loaded(text);
+    CHECK(near(c.schedule.lr, 5e-5) && c.zero.decoupled);
+    put("ds.json", "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}}");
+    CHECK_FAIL(load(text, NULL, &err), err,
+               "ds.json: optimizer.params.lr is 0.1, and learning_rate is 5e-05; write \"auto\"");
     snprintf(text, sizeof text,
              "dataset: sums\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1\n"
              "deepspeed: %s\n",

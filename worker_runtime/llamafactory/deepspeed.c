@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scheduler in the DeepSpeed file that a file of LLaMA-Factory's names. As in the trainer below
- * LLaMA-Factory, it counts in place of lr_scheduler_type; "auto" in it is what the other file says,
- * and a number is to be what the other file says. */
+/* A scheduler and an optimizer in the DeepSpeed file that a file of LLaMA-Factory's names. As in
+ * the trainer below LLaMA-Factory, they count in place of lr_scheduler_type and optim; "auto" in
+ * them is what the other file says, and a number is to be what the other file says. */
 #include "worker_runtime/llamafactory/keys.h"
 
 #include <cjson/cJSON.h>
@@ -48,36 +48,46 @@ static void warn_of_unused(const struct factory_reading *r, const struct cJSON *
                           rows[i].key, name);
 }
 
-/* Where the number of steps follows from the data, numbers that hang on it are taken as they are.
- */
-static int check_numbers(const struct factory_reading *r, const struct cJSON *params,
-                         const char *name)
+/* BLOCK.params.PARAM of the DeepSpeed file, and what KEY says of the same. */
+struct twice {
+    const char *param, *key;
+    bool known;
+    double is;
+};
+
+static int check_numbers(const struct factory_reading *r, const struct cJSON *block,
+                         const char *name, const struct twice *rows, size_t count)
 {
-    const struct factory_draft *d = r->draft;
-    const struct cJSON *optimizer = member(r->run->root, "optimizer");
-    const struct cJSON *lr = member(member(optimizer, "params"), "lr");
-    bool by_ratio = warmup_ratio(d) > 0, counted = d->max_steps > 0;
-    double steps = counted ? (double)d->max_steps : 0;
-    const struct {
-        const char *param, *key;
-        bool known;
-        double is;
-    } rows[] = {
-        {"warmup_max_lr", "learning_rate", cJSON_IsNumber(lr), lr ? lr->valuedouble : 0},
-        {"total_num_steps", "max_steps", counted, steps},
-        {"warmup_num_steps", "warmup_steps", !by_ratio, warmup_steps(d)},
-        {"warmup_num_steps", "warmup_ratio of max_steps", by_ratio && counted,
-         ceil(steps * warmup_ratio(d))},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct cJSON *v = member(params, rows[i].param);
+    for (size_t i = 0; i < count; i++) {
+        const struct cJSON *v = member(member(block, "params"), rows[i].param);
         if (rows[i].known && cJSON_IsNumber(v) && v->valuedouble != rows[i].is)
             return dt_err_set(r->err, DT_E_USAGE,
-                              "%s: scheduler.params.%s is %g, and %s is %g; write \"auto\" there, "
-                              "or the same number in both",
-                              name, rows[i].param, v->valuedouble, rows[i].key, rows[i].is);
+                              "%s: %s.params.%s is %g, and %s is %g; write \"auto\" there, or the "
+                              "same number in both",
+                              name, block->string, rows[i].param, v->valuedouble, rows[i].key,
+                              rows[i].is);
     }
     return 0;
+}
+
+static struct twice of_optimizer(const struct factory_reading *r, const char *param,
+                                 const char *key)
+{
+    const struct cJSON *mine = member(r->run->root, "optimizer");
+    const struct cJSON *v = member(member(mine, "params"), param);
+    return (struct twice){param, key, cJSON_IsNumber(v), v ? v->valuedouble : 0};
+}
+
+static int join_optimizer(const struct factory_reading *r, const struct cJSON *theirs,
+                          const char *name)
+{
+    const struct twice rows[] = {of_optimizer(r, "lr", "learning_rate"),
+                                 of_optimizer(r, "weight_decay", "weight_decay"),
+                                 of_optimizer(r, "eps", "adam_epsilon")};
+    struct cJSON *mine = cJSON_GetObjectItemCaseSensitive(r->run->root, "optimizer");
+    if (dt_json_has(theirs, "type"))
+        cJSON_DeleteItemFromObjectCaseSensitive(mine, "type");
+    return check_numbers(r, theirs, name, rows, sizeof rows / sizeof *rows);
 }
 
 /* In place of "auto". */
@@ -91,16 +101,35 @@ static int put_warmup(const struct factory_reading *r)
                        cJSON_CreateNumber(steps > 0 ? steps : LEAST_WARMUP));
 }
 
+/* Where the number of steps follows from the data, numbers that hang on it are taken as they are.
+ */
+static int join_scheduler(const struct factory_reading *r, const struct cJSON *theirs,
+                          const char *name)
+{
+    const struct factory_draft *d = r->draft;
+    const struct cJSON *params = member(theirs, "params");
+    bool by_ratio = warmup_ratio(d) > 0, counted = d->max_steps > 0;
+    double steps = counted ? (double)d->max_steps : 0;
+    struct twice rate = of_optimizer(r, "lr", "learning_rate");
+    rate.param = "warmup_max_lr";
+    const struct twice rows[] = {rate,
+                                 {"total_num_steps", "max_steps", counted, steps},
+                                 {"warmup_num_steps", "warmup_steps", !by_ratio, warmup_steps(d)},
+                                 {"warmup_num_steps", "warmup_ratio of max_steps",
+                                  by_ratio && counted, ceil(steps * warmup_ratio(d))}};
+    cJSON_DeleteItemFromObjectCaseSensitive(r->run->root, "scheduler");
+    warn_of_unused(r, params, name);
+    if (check_numbers(r, theirs, name, rows, sizeof rows / sizeof *rows) < 0)
+        return -1;
+    return is_auto(member(params, "warmup_num_steps")) ? put_warmup(r) : 0;
+}
+
 int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_json *deepspeed,
                              const char *name)
 {
     const struct cJSON *scheduler = member(deepspeed->root, "scheduler");
-    const struct cJSON *params = member(scheduler, "params");
-    if (!cJSON_IsObject(scheduler))
-        return 0;
-    cJSON_DeleteItemFromObjectCaseSensitive(r->run->root, "scheduler");
-    warn_of_unused(r, params, name);
-    if (check_numbers(r, params, name) < 0)
+    const struct cJSON *optimizer = member(deepspeed->root, "optimizer");
+    if (cJSON_IsObject(scheduler) && join_scheduler(r, scheduler, name) < 0)
         return -1;
-    return is_auto(member(params, "warmup_num_steps")) ? put_warmup(r) : 0;
+    return cJSON_IsObject(optimizer) ? join_optimizer(r, optimizer, name) : 0;
 }

@@ -73,8 +73,8 @@ int factory_settle(const struct factory_reading *r);
 /* How long samples are, once overrides are in the run: nothing that the file leaves out asks for
  * more positions than the model has. */
 int factory_settle_cutoff(const struct factory_reading *r);
-/* Before the run takes in the file DEEPSPEED, which is called NAME: a scheduler there counts in
- * place of the run's. */
+/* Before the run takes in the file DEEPSPEED, which is called NAME: a scheduler and an optimizer
+ * there count in place of the run's. */
 int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_json *deepspeed,
                              const char *name);
 
