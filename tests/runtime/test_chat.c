@@ -500,7 +500,7 @@ TEST(a_conversation_that_is_too_long_loses_exchanges_and_never_an_end)
     CHECK_STR(documents(), "|Human: #/Assistant:x*#*/*");
     const char *file = lines_file("in.jsonl", THREE);
     CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, at("out"), &n, &err), err,
-               "nothing is left to train on of 1 lines: 1 are too long");
+               "nothing is left to train on of 1 examples: 1 are longer than 22 tokens, and 0");
 }
 
 /* -- preferences ------------------------------------------------------------------------------ */

@@ -607,7 +607,7 @@ TEST(a_part_is_set_aside_or_comes_from_elsewhere)
     }
     loaded("dataset: sums\nval_size: 3\n");
     CHECK_FAIL(dt_factory_make_tokens(&f, &c, note, &err), err,
-               "3 of 3 conversations are to be set aside for validation");
+               "3 of 3 examples are to be set aside for validation");
     CHECK(!dt_fs_exists(c.data.train[0].path));
 }
 

@@ -401,7 +401,7 @@ static int settle_share(struct chats *z, const char *const *files, int count, st
         return 0;
     if (o->set_aside >= all)
         return dt_err_set(err, DT_E_USAGE,
-                          "%llu of %llu conversations are to be set aside for validation, and "
+                          "%llu of %llu examples are to be set aside for validation, and "
                           "none is left to train on",
                           (unsigned long long)o->set_aside, (unsigned long long)all);
     z->share = ((double)o->set_aside + 0.5) / (double)all; /* the half: no rounding loses one */
@@ -435,17 +435,27 @@ static int begin(struct chats *z, struct dt_err *err)
     return t && !z->encoder ? -1 : 0;
 }
 
+static int nothing_left(const struct chats *z, struct dt_err *err)
+{
+    const struct dt_chat_counts *n = z->counts;
+    char longer[80] = "";
+    if (n->too_long)
+        snprintf(longer, sizeof longer, "%llu are longer than %llu tokens, and ",
+                 (unsigned long long)n->too_long, (unsigned long long)z->options->max_tokens);
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "nothing is left to train on of %llu examples: %s%llu have nothing to train "
+                      "on%s%s",
+                      (unsigned long long)n->lines, longer, (unsigned long long)n->unfit,
+                      n->unfit ? ", as " : "", n->first_unfit);
+}
+
 static int finish(struct chats *z, struct dt_err *err)
 {
     struct dt_chat_counts *n = z->counts;
     n->tokens = dt_token_writer_count(z->writer);
     n->trained = dt_token_writer_trained(z->writer);
     if (n->documents == 0)
-        return dt_err_set(err, DT_E_RUNTIME,
-                          "nothing is left to train on of %llu lines: %llu are too long for "
-                          "--max-tokens, and %llu have nothing to train on%s%s",
-                          (unsigned long long)n->lines, (unsigned long long)n->too_long,
-                          (unsigned long long)n->unfit, n->unfit ? ", as " : "", n->first_unfit);
+        return nothing_left(z, err);
     if (z->validation && n->validation_documents == 0)
         return dt_err_set(err, DT_E_RUNTIME,
                           "%llu lines are too few for a share of %g for validation",
