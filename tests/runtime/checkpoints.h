@@ -115,6 +115,7 @@ static inline struct dt_ckpt_state state_of(int64_t step)
         .seed = (uint64_t)1 << 63 | 12345,
         .train_batch = 48,
         .shuffled = -1,
+        .packed = 1,
         .optimizer_steps = step - 1,
         .schedule_steps = step - 2,
         .scaler = {.scale = 65536.0 / 3, .hysteresis_left = 2, .iteration = 7, .last_overflow = -1},

@@ -119,6 +119,7 @@ TEST(the_state_comes_back)
     CHECK(s.data_position == want.data_position && s.seed == want.seed);
     CHECK_EQ(s.train_batch, 48);
     CHECK_EQ(s.shuffled, -1);
+    CHECK_EQ(s.packed, 1);
     CHECK_EQ(s.optimizer_steps, 6);
     CHECK_EQ(s.schedule_steps, 5);
     CHECK(memcmp(&s.scaler.scale, &want.scaler.scale, sizeof(double)) == 0);
@@ -140,18 +141,22 @@ TEST(the_state_comes_back)
     CHECK_FAIL(dt_ckpt_peek(at("state"), &s, &err), err, "state.json");
 }
 
-TEST(a_loss_that_is_no_number_is_saved)
+TEST(what_is_not_known_is_not_written_and_a_loss_may_be_no_number)
 {
     struct dt_manifest m = {.state = state_of(3), .block_bytes = 9, .model_type = DT_F32}, back;
     struct dt_buf text = {0};
     struct dt_err err;
     m.state.last_loss = INFINITY;
+    m.state.shuffled = m.state.packed = 0;
     for (int f = 0; f < DT_CKPT_FILES; f++)
         if (f != DT_FILE_MASTER)
             CHECK_OK(dt_manifest_size(&m, f, 10, &err), err);
     dt_manifest_write(&m, &text);
     CHECK_OK(dt_manifest_read(&back, (struct dt_bytes){text.at, text.len}, &err), err);
     CHECK(isnan(back.state.last_loss));
+    CHECK(strstr(dt_buf_cstr(&text), "packed") == NULL);
+    CHECK_EQ(back.state.shuffled, 0);
+    CHECK_EQ(back.state.packed, 0);
     dt_manifest_finish(&m);
     dt_manifest_finish(&back);
     dt_buf_finish(&text);

@@ -59,6 +59,19 @@ def short_epochs(s):
 
 
 @training.story
+def packing_changes(s):
+    """a run that is resumed with another data.packing says so, and one of a text, which has no documents, says nothing"""
+    for name, data in (("chats", training.conversations(s)), ("text", {})):
+        c = s.config(name + ".json", model=GPT2, steps=2, save_dir=s.path(name), **data)
+        s.run(c, world=0)
+        told = s.run(c, "--set", "data.packing=false", "--set", "train.steps=3", world=0).lines
+        says = [x for x in told if "data.packing is false from here on; it was true, so the samples to come" in x]
+        tap.check_equal(len(says), 1 if data else 0, "lines about data.packing, of %s; it said\n%s\n" % (name, "\n".join(told)))
+        again = s.run(c, "--set", "data.packing=false", "--set", "train.steps=4", world=0).lines
+        tap.check_equal([x for x in again if "data.packing" in x], [], "what is said of the same once more")
+
+
+@training.story
 def other_data(s):
     """ranks that find different files under the name of the data end with a sentence, and none waits for another"""
     data = training.conversations(s)

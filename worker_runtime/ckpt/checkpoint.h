@@ -51,6 +51,7 @@ struct dt_ckpt_state {
     int64_t data_tokens;     /* in the file that is trained on */
     uint32_t data_mark;      /* dt_tokens_mark() of it */
     int shuffled;            /* 1: its samples are, -1: they are not; 0: not known */
+    int packed;              /* 1: its documents share samples, -1: they do not; 0: not known */
     int64_t optimizer_steps; /* Adam's count; skipped steps are not in it */
     int64_t schedule_steps;
     struct dt_loss_scaler scaler; /* the part that is saved */

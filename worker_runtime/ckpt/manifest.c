@@ -110,6 +110,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
     }
     if (s->shuffled)
         dt_json_put_bool(w, "shuffled", s->shuffled > 0);
+    if (s->packed)
+        dt_json_put_bool(w, "packed", s->packed > 0);
     dt_json_put_int(w, "optimizer_steps", s->optimizer_steps);
     dt_json_put_int(w, "schedule_steps", s->schedule_steps);
     put_scaler(w, s);
@@ -241,16 +243,26 @@ static int read_own(const struct dt_json *doc, struct dt_ckpt_state *s, struct d
     return rc;
 }
 
+/* 1 or -1; 0: it is not there. */
+static int read_whether(const struct dt_json *doc, const char *name, int *out, struct dt_err *err)
+{
+    bool yes = false;
+    *out = 0;
+    if (!dt_json_has(doc->root, name))
+        return 0;
+    if (dt_json_bool(doc, NULL, name, &yes, err) < 0)
+        return -1;
+    *out = yes ? 1 : -1;
+    return 0;
+}
+
 /* Not there in what programs of other people save, nor in older checkpoints. */
 static int read_data(const struct dt_json *doc, struct dt_ckpt_state *s, struct dt_err *err)
 {
     uint64_t mark;
-    bool shuffled = false;
-    if (dt_json_has(doc->root, "shuffled")) {
-        if (dt_json_bool(doc, NULL, "shuffled", &shuffled, err) < 0)
-            return -1;
-        s->shuffled = shuffled ? 1 : -1;
-    }
+    if (read_whether(doc, "shuffled", &s->shuffled, err) < 0 ||
+        read_whether(doc, "packed", &s->packed, err) < 0)
+        return -1;
     if (!dt_json_has(doc->root, "sequence_length"))
         return 0;
     if (read_count(doc, "sequence_length", &s->sequence_length, err) < 0 ||

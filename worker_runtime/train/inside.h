@@ -121,6 +121,14 @@ static inline struct dt_zero *dt_trainer_model(const struct dt_trainer *t)
     return t->saved.lora ? t->base : t->zero;
 }
 
+/* As struct dt_ckpt_state has it: of a file without documents, and of pairs, data.packing changes
+ * nothing. */
+static inline int dt_trainer_packing(const struct dt_trainer *t)
+{
+    bool matters = dt_mixture_packed(t->train) && !t->config->dpo.on;
+    return !matters ? 0 : t->config->data.packing ? 1 : -1;
+}
+
 static inline void dt_trainer_begin(struct dt_trainer *t, bool train, bool last)
 {
     if (t->base)

@@ -166,6 +166,16 @@ static void compare_base(struct dt_trainer *t, const struct dt_found *f)
                   nf4 ? "kept in NF4" : "kept in full, as lora.base is not \"nf4\"");
 }
 
+/* KEY, which says how data.train becomes samples. WAS and IS: 1, -1; 0: not known. */
+static void compare_samples(struct dt_buf *out, const char *key, int was, int is)
+{
+    if (was && is && was != is)
+        dt_buf_printf(out,
+                      "data.%s is %s from here on; it was %s, so the samples to come are not "
+                      "those that were left\n",
+                      key, is > 0 ? "true" : "false", was > 0 ? "true" : "false");
+}
+
 /* What is not as it was, a line each, and which of the two counts. */
 static void compare(struct dt_trainer *t)
 {
@@ -180,11 +190,8 @@ static void compare(struct dt_trainer *t)
     if (was->train_batch > 0 && was->train_batch != t->batch.train)
         dt_buf_printf(out, "a step has %lld samples from here on; it had %lld\n",
                       (long long)t->batch.train, (long long)was->train_batch);
-    if (was->shuffled && (was->shuffled > 0) != c->data.shuffle)
-        dt_buf_printf(out,
-                      "data.shuffle is %s from here on; it was %s, so the samples to come are not "
-                      "those that were left\n",
-                      c->data.shuffle ? "true" : "false", c->data.shuffle ? "false" : "true");
+    compare_samples(out, "shuffle", was->shuffled, c->data.shuffle ? 1 : -1);
+    compare_samples(out, "packing", was->packed, dt_trainer_packing(t));
     if (was->sequence_length <= 0)
         return;
     if ((size_t)was->sequence_length != c->data.positions)

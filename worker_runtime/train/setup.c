@@ -449,6 +449,7 @@ static void note_data(struct dt_trainer *t)
     t->state.data_tokens = (int64_t)dt_mixture_tokens(t->train);
     t->state.data_mark = dt_mixture_mark(t->train);
     t->state.shuffled = t->config->data.shuffle ? 1 : -1;
+    t->state.packed = dt_trainer_packing(t);
 }
 
 /* What ranks count for themselves, each in its own files. No gaps in it. */
