@@ -17,9 +17,9 @@ static int keep_document(struct dt_config *c, const struct dt_json *doc, struct 
 int dt_config_understand(struct dt_config *c, struct dt_merge *m, struct dt_buf *warnings,
                          struct dt_err *err)
 {
-    struct dt_draft draft;
+    struct dt_config_draft draft;
     struct dt_reading r = {&draft, &m->doc, m, warnings, err};
-    dt_draft_init(&draft);
+    dt_config_draft_init(&draft);
     int rc = dt_config_read(&r);
     if (rc == 0)
         rc = dt_config_settle(&r);
@@ -29,7 +29,7 @@ int dt_config_understand(struct dt_config *c, struct dt_merge *m, struct dt_buf 
         *c = draft.c;
         memset(&draft.c, 0, sizeof draft.c); /* its strings have moved */
     }
-    dt_draft_finish(&draft);
+    dt_config_draft_finish(&draft);
     return rc < 0 ? dt_merge_blame(m, err) : 0;
 }
 

@@ -5,7 +5,7 @@
 
 int dt_config_settle_dpo(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     d->c.dpo.on = d->dpo_block;
     if (d->dpo_block && d->c.lora_from)
         dt_config_warn(r, "dpo: the reference is the model without the adapters of lora.from, so "

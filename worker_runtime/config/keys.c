@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows. Defaults stand in dt_draft_init(), as a row may be absent. */
+/* The rows. Defaults stand in dt_config_draft_init(), as a row may be absent. */
 #include "worker_runtime/config/keys.h"
 
-#define AT(field) offsetof(struct dt_draft, field)
+#define AT(field) offsetof(struct dt_config_draft, field)
 #define HUGE_COUNT 9e15
 #define NO_MEANING "it has no meaning here and is ignored"
 #define NUMERICS "it would change what is computed, and is not implemented"

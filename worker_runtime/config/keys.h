@@ -31,7 +31,7 @@ enum dt_scheduler_type {
     DT_SCHEDULERS,
 };
 
-struct dt_draft {
+struct dt_config_draft {
     struct dt_config c;
     int optimizer, adam_w, scheduler, warmup_type; /* the word's number; DT_UNSET */
     bool optimizer_block, scheduler_block;
@@ -72,12 +72,12 @@ struct dt_draft {
     char *device;
 };
 
-void dt_draft_init(struct dt_draft *d);
-void dt_draft_finish(struct dt_draft *d);
+void dt_config_draft_init(struct dt_config_draft *d);
+void dt_config_draft_finish(struct dt_config_draft *d);
 
 /* The configuration that is read; paths in it are good from where the process stands. */
 struct dt_reading {
-    struct dt_draft *draft;
+    struct dt_config_draft *draft;
     const struct dt_json *doc;
     const struct dt_merge *sources; /* NULL: nobody knows */
     struct dt_buf *warnings;        /* may be NULL */

@@ -34,7 +34,7 @@ int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v)
 
 static int settle_saved(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     const struct cJSON *c = d->lora_saved ? d->lora_saved->child : NULL;
     for (; c; c = c->next) {
         if (!cJSON_IsString(c))
@@ -65,7 +65,7 @@ static int settle_targets(const struct dt_reading *r)
  * checkpoint says it. */
 static int settle_from(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_json doc;
     char path[PATH_MAX], room[PATH_MAX];
     if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
@@ -85,7 +85,7 @@ static int settle_from(const struct dt_reading *r)
 
 int dt_config_settle_lora(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_lora *l = &d->c.lora;
     if (!d->lora_block || !d->c.has_model)
         return 0;

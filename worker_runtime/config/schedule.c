@@ -125,7 +125,7 @@ static int refuse_stranger(const struct dt_reading *r, const char *name, unsigne
 
 static int settle_strangers(const struct dt_reading *r)
 {
-    const struct dt_draft *d = r->draft;
+    const struct dt_config_draft *d = r->draft;
     const struct {
         const char *name;
         bool written;
@@ -155,13 +155,13 @@ static int settle_strangers(const struct dt_reading *r)
     return 0;
 }
 
-static bool is_deepspeeds(const struct dt_draft *d)
+static bool is_deepspeeds(const struct dt_config_draft *d)
 {
     return DEEPSPEEDS & 1u << d->scheduler;
 }
 
 /* Whether the rate hangs on where the run ends. */
-static bool has_end(const struct dt_draft *d)
+static bool has_end(const struct dt_config_draft *d)
 {
     bool stable = d->scheduler == DT_SCHEDULER_HF_STABLE && d->num_stable_steps >= 0;
     return !stable && !(ENDLESS & 1u << d->scheduler);
@@ -170,7 +170,7 @@ static bool has_end(const struct dt_draft *d)
 /* Hugging Face's trainer writes none: it is the run's. */
 static int settle_total(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     if (d->total_steps == DT_UNSET && !is_deepspeeds(d) && has_end(d))
         d->total_steps = DT_AUTO;
     if (d->total_steps == DT_AUTO && d->c.train.epochs > 0) {
@@ -194,7 +194,7 @@ static int settle_total(const struct dt_reading *r)
 /* 0: it hangs on train.epochs. */
 static int64_t warmup_by_steps(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     const struct dt_schedule *s = &d->c.schedule;
     int64_t total = s->total_steps ? s->total_steps : d->c.train.steps;
     d->c.warmup_follows = d->c.train.epochs > 0 && !s->total_steps;
@@ -208,7 +208,7 @@ static int64_t warmup_by_steps(const struct dt_reading *r)
 
 static int settle_warmup(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &d->c.schedule;
     bool by_ratio = d->warmup_ratio >= 0;
     d->c.warmup_ratio = d->warmup_ratio;
@@ -239,7 +239,7 @@ static int settle_warmup(const struct dt_reading *r)
 }
 
 /* Where WarmupLR and WarmupDecayLR end up. */
-static double settle_max_lr(const struct dt_draft *d)
+static double settle_max_lr(const struct dt_config_draft *d)
 {
     if (d->max_lr >= 0)
         return d->max_lr;
@@ -250,7 +250,7 @@ static double settle_max_lr(const struct dt_draft *d)
 
 static int settle_deepspeeds(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &d->c.schedule;
     if (d->warmup_type == WORD_COSINE || d->warmup_type == WORD_SQRT)
         dt_config_warn(r,
@@ -269,7 +269,7 @@ static int settle_deepspeeds(const struct dt_reading *r)
 
 static int settle_polynomial(const struct dt_reading *r)
 {
-    const struct dt_draft *d = r->draft;
+    const struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &r->draft->c.schedule;
     s->min_lr = d->lr_end < 0 ? LR_END : d->lr_end;
     if (s->lr > s->min_lr)
@@ -281,7 +281,7 @@ static int settle_polynomial(const struct dt_reading *r)
 
 static int settle_floor(const struct dt_reading *r)
 {
-    const struct dt_draft *d = r->draft;
+    const struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &r->draft->c.schedule;
     if ((d->hf_min_lr >= 0) == (d->min_lr_rate >= 0))
         return dt_err_set(r->err, DT_E_USAGE,
@@ -298,7 +298,7 @@ static int settle_stable(const struct dt_reading *r)
 {
     static const enum dt_ramp rises[WORDS] = {
         [WORD_LINEAR] = DT_RAMP_LINEAR, [WORD_COSINE] = DT_RAMP_COSINE, [WORD_SQRT] = DT_RAMP_SQRT};
-    const struct dt_draft *d = r->draft;
+    const struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &r->draft->c.schedule;
     if (d->warmup_type == WORD_LOG)
         return dt_err_set(r->err, DT_E_USAGE,
@@ -318,7 +318,7 @@ static int settle_stable(const struct dt_reading *r)
 
 static int settle_rule(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &d->c.schedule;
     double cycles = s->kind == DT_RULE_RESTARTS ? 1 : 0.5;
     s->cycles = d->num_cycles < 0 ? cycles : d->num_cycles;
@@ -345,7 +345,7 @@ static void say_short(const struct dt_reading *r)
 
 int dt_config_settle_schedule(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_schedule *s = &d->c.schedule;
     char names[NAMES_MAX];
     s->lr = d->lr;

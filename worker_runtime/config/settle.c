@@ -20,9 +20,9 @@
 #define DPO_BETA 0.1
 #define CLIP_AUTO 1.0 /* what the trainers that "auto" was made for clip at */
 
-void dt_draft_init(struct dt_draft *d)
+void dt_config_draft_init(struct dt_config_draft *d)
 {
-    *d = (struct dt_draft){
+    *d = (struct dt_config_draft){
         .optimizer = DT_UNSET,
         .adam_w = DT_UNSET,
         .scheduler = DT_UNSET,
@@ -79,7 +79,7 @@ void dt_draft_init(struct dt_draft *d)
     d->c.train.upload_timeout_ms = UPLOAD_TIMEOUT;
 }
 
-void dt_draft_finish(struct dt_draft *d)
+void dt_config_draft_finish(struct dt_config_draft *d)
 {
     dt_config_finish(&d->c);
     free(d->csv_path);
@@ -94,7 +94,7 @@ static int contradiction(const struct dt_reading *r, const char *text)
 
 static int settle_rate(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     if (d->lr == DT_AUTO) {
         if (d->max_lr < 0)
             return contradiction(r, "optimizer.params.lr: \"auto\" cannot be worked out here, as "
@@ -111,7 +111,7 @@ static int settle_rate(const struct dt_reading *r)
  */
 static void say_optimizer(const struct dt_reading *r)
 {
-    const struct dt_draft *d = r->draft;
+    const struct dt_config_draft *d = r->draft;
     bool rate_follows = d->scheduler == DT_SCHEDULER_DECAY || d->max_lr >= 0;
     if (!d->c.has_model)
         return;
@@ -124,7 +124,7 @@ static void say_optimizer(const struct dt_reading *r)
 
 static int settle_optimizer(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_zero_options *z = &d->c.zero;
     if (d->optimizer_block && d->optimizer == DT_UNSET)
         return contradiction(r, "optimizer.type is missing; Adam and AdamW are implemented");
@@ -145,7 +145,7 @@ static int settle_optimizer(const struct dt_reading *r)
     return 0;
 }
 
-static void settle_scaler(struct dt_draft *d)
+static void settle_scaler(struct dt_config_draft *d)
 {
     struct dt_loss_scaler *s = &d->c.scaler;
     dt_loss_scaler_fixed(s, d->fp16 && d->loss_scale > 0 ? d->loss_scale : 1);
@@ -161,7 +161,7 @@ static void settle_scaler(struct dt_draft *d)
 static int settle_precision(const struct dt_reading *r)
 {
     static const enum dt_dtype types[] = {DT_F32, DT_BF16, DT_F16};
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     if (d->fp16 && d->bf16)
         return contradiction(r, "fp16.enabled and bf16.enabled are both true; drop one");
     d->c.zero.model_type = d->fp16 ? DT_F16 : d->bf16 ? DT_BF16 : DT_F32;
@@ -183,7 +183,7 @@ static int settle_precision(const struct dt_reading *r)
 
 static int settle_zero(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_zero_options *z = &d->c.zero;
     z->overlap = d->overlap == DT_UNSET ? z->stage == 3 : d->overlap == 1;
     /* 0 would be no limit here, and is the smallest there: what is computed with is always there,
@@ -235,7 +235,7 @@ static int settle_device(const struct dt_reading *r)
 
 static int settle_model(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_config *c = &d->c;
     c->model.recompute = d->recompute == DT_UNSET ? d->recompute_block : d->recompute == 1;
     c->has_data = c->data.train_count > 0;
@@ -247,7 +247,7 @@ static int settle_model(const struct dt_reading *r)
     return 0;
 }
 
-static int settle_csv(struct dt_draft *d)
+static int settle_csv(struct dt_config_draft *d)
 {
     if (!d->csv)
         return 0;
@@ -259,7 +259,7 @@ static int settle_csv(struct dt_draft *d)
 
 static int settle_upload(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_config_train *t = &d->c.train;
     struct dt_url url;
     t->upload_keep_last = d->upload_keep_last == DT_UNSET ? t->keep_last : d->upload_keep_last;
@@ -303,7 +303,7 @@ static int settle_validation(const struct dt_reading *r)
 
 static int settle_train(const struct dt_reading *r)
 {
-    struct dt_draft *d = r->draft;
+    struct dt_config_draft *d = r->draft;
     struct dt_config_train *t = &d->c.train;
     if (d->steps_per_print > 0 && d->log_every >= 0 && d->steps_per_print != d->log_every)
         dt_config_warn(r, "steps_per_print %lld gives way to train.log_every %lld",
