@@ -89,8 +89,8 @@ uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const cha
     const struct dt_lora *l = t->saved.lora;
     char meaning[PATH_MAX + 100] = "";
     if (l)
-        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %d, %d, %s", l->r, (double)l->alpha,
-                 l->rslora, l->dora, base ? base : "");
+        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %d, %d, nf4 %d, %s", l->r,
+                 (double)l->alpha, l->rslora, l->dora, t->config->lora_nf4, base ? base : "");
     return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
 }
 
