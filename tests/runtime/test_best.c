@@ -46,27 +46,80 @@ TEST(patience_ends_a_run_where_there_is_any)
     CHECK(dt_best_ends(&c, &b));
 }
 
-/* What a rank knows of a save that is at its end. */
-static struct dt_ckpt_best heard(const struct dt_config *c, int64_t saving, int64_t saved)
+/* A best step and its save, which is heard of, or is not at its end, or fails. */
+static void begin_best(struct dt_trainer *t, int64_t step, double loss)
 {
-    struct dt_trainer t = {.config = c,
-                           .saving = {.step = saving, .saved = saved},
-                           .state = {.best = {.validated = 9, .step = 6, .loss = 1, .worse = 1}},
-                           .best_before = {.step = 3, .loss = 2}};
-    dt_best_hear(&t);
-    return t.state.best;
+    t->state.step = step;
+    CHECK(dt_best_judge(t, loss));
+    t->saving.phase = DT_SAVING_WRITING;
+    t->saving.step = step;
+    dt_best_save(t);
+    dt_best_hear(t);
+    CHECK_EQ(t->state.best.step, step);
+}
+
+static void end_save(struct dt_trainer *t, bool well)
+{
+    t->saving.phase = DT_SAVING_NONE;
+    if (well)
+        t->saving.saved = t->saving.step;
+    dt_best_hear(t);
 }
 
 TEST(a_best_that_is_not_saved_is_none)
 {
     struct dt_config c = {.train = {.keep_best = true}};
-    CHECK_EQ(heard(&c, 6, 6).step, 6);
-    CHECK_EQ(heard(&c, 9, 6).step, 6); /* a later save that failed */
-    struct dt_ckpt_best b = heard(&c, 6, 3);
-    CHECK_EQ(b.step, 3);
-    CHECK(b.loss == 2 && b.validated == 9 && b.worse == 1);
-    c.train.keep_best = false;
-    CHECK_EQ(heard(&c, 6, 3).step, 6);
+    struct dt_trainer t = {.config = &c, .saving = {.saved = -1}};
+    begin_best(&t, 3, 3);
+    end_save(&t, true);
+    begin_best(&t, 6, 2);
+    end_save(&t, false);
+    CHECK_EQ(t.state.best.step, 3);
+    CHECK(t.state.best.loss == 3 && t.state.best.validated == 6);
+    begin_best(&t, 9, 2.5); /* which is no better than one that nobody has */
+    end_save(&t, true);
+    t.saving.step = 12; /* a later save, of no best step, that fails */
+    t.saving.phase = DT_SAVING_WRITING;
+    dt_best_save(&t);
+    end_save(&t, false);
+    CHECK_EQ(t.state.best.step, 9);
+}
+
+/* A step that is better still may be judged while the save of the one before it is under way. */
+TEST(nor_is_one_behind_another_that_is_not_saved)
+{
+    static const struct row {
+        bool second, third; /* whether those saves end well */
+        int64_t best;
+    } rows[] = {{false, false, 3}, {true, false, 6}, {false, true, 9}, {true, true, 9}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_config c = {.train = {.keep_best = true}};
+        struct dt_trainer t = {.config = &c, .saving = {.saved = -1}};
+        CHECK_ROW("%zu", i);
+        begin_best(&t, 3, 3);
+        end_save(&t, true);
+        begin_best(&t, 6, 2);
+        t.state.step = 9;
+        CHECK(dt_best_judge(&t, 1));
+        end_save(&t, rows[i].second);
+        CHECK_EQ(t.state.best.step, 9);
+        t.saving.phase = DT_SAVING_WRITING;
+        t.saving.step = 9;
+        dt_best_save(&t);
+        end_save(&t, rows[i].third);
+        CHECK_EQ(t.state.best.step, rows[i].best);
+    }
+}
+
+/* Without train.keep_best none is saved for that. */
+TEST(a_best_that_nobody_keeps_needs_no_checkpoint)
+{
+    struct dt_config c = {.train = {.patience = 3}};
+    struct dt_trainer t = {.config = &c, .state = {.step = 6}, .saving = {.step = 6, .saved = -1}};
+    CHECK(!dt_best_judge(&t, 2));
+    dt_best_save(&t);
+    end_save(&t, false);
+    CHECK_EQ(t.state.best.step, 6);
 }
 
 /* A run that ended at a step in whose middle it was to validate does that where it goes on. */
@@ -105,6 +158,7 @@ static void comes_back_to_its_best(struct rank_self *me)
     CHECK_OK(dt_best_begin(&a.t, &err), err);
     CHECK_EQ(a.t.state.best.step, 5);
     CHECK_EQ(a.t.state.best.worse, 0);
+    CHECK_EQ(a.t.best_saved.step, 5);
     CHECK(!a.t.best_lost && !dt_best_owes_validation(&a.t, true) && a.t.warnings.len == 0);
     /* At a later step the one that is named is older. */
     a.t.state.step = 6;

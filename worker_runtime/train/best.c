@@ -87,6 +87,7 @@ int dt_best_begin(struct dt_trainer *t, struct dt_err *err)
     if (dt_coll_broadcast(t->world, b, sizeof *b, DT_U8, 0, err) < 0)
         return -1;
     t->best_lost = b->step != was && b->validated != t->state.step;
+    t->best_saved = *b;
     return 0;
 }
 
@@ -102,29 +103,41 @@ bool dt_best_owes_validation(const struct dt_trainer *t, bool due)
 bool dt_best_judge(struct dt_trainer *t, double loss)
 {
     const struct dt_config_train *c = &t->config->train;
-    struct dt_ckpt_best *b = &t->state.best, before = *b;
+    struct dt_ckpt_best *b = &t->state.best;
     struct dt_err why = {0};
     if (!dt_best_matters(c) || !dt_best_take(b, t->state.step, loss, c->min_delta))
         return false;
-    t->best_before = before;
     if (!c->keep_best)
         return false;
     /* Its checkpoint may be there: a run that was told to end has saved before it validates. */
-    if (t->rank == 0 && t->saving.saved == t->state.step &&
-        dt_ckpt_point_best(c->save_dir, b->step, &why) < 0 && t->metrics)
+    if (t->saving.saved != t->state.step)
+        return true;
+    t->best_saved = *b;
+    if (t->rank == 0 && dt_ckpt_point_best(c->save_dir, b->step, &why) < 0 && t->metrics)
         dt_metrics_warn(t->metrics, why.text);
     return true;
 }
 
+void dt_best_save(struct dt_trainer *t)
+{
+    const struct dt_ckpt_best *b = &t->state.best;
+    bool is_best = b->step > 0 && b->step == t->saving.step && t->config->train.keep_best;
+    t->best_saving = is_best ? *b : (struct dt_ckpt_best){0};
+}
+
+/* While a save went on a later step may have become the best, which is saved next. */
 void dt_best_hear(struct dt_trainer *t)
 {
-    const struct dt_saving *s = &t->saving;
-    struct dt_ckpt_best *b = &t->state.best;
-    if (s->phase != DT_SAVING_NONE || s->step == 0 || s->saved == s->step || b->step != s->step ||
-        !t->config->train.keep_best)
+    struct dt_ckpt_best *b = &t->state.best, saving = t->best_saving;
+    if (t->saving.phase != DT_SAVING_NONE || saving.step == 0)
         return;
-    b->step = t->best_before.step;
-    b->loss = t->best_before.loss;
+    t->best_saving.step = 0;
+    if (t->saving.saved == saving.step) {
+        t->best_saved = saving;
+    } else if (b->step == saving.step) {
+        b->step = t->best_saved.step;
+        b->loss = t->best_saved.loss;
+    }
 }
 
 const char *dt_best_say(const struct dt_trainer *t, char *out, size_t size)

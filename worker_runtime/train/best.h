@@ -27,7 +27,10 @@ int dt_best_begin(struct dt_trainer *t, struct dt_err *err);
 bool dt_best_owes_validation(const struct dt_trainer *t, bool due);
 /* The validation behind the step at hand. Whether a checkpoint is to be made of it. */
 bool dt_best_judge(struct dt_trainer *t, double loss);
-/* Behind each hearing of how the save goes: one that was given up is not the best. */
+/* A save of the step at hand was begun. */
+void dt_best_save(struct dt_trainer *t);
+/* Behind each hearing of how the save goes: a step whose save was given up is not the best, but the
+ * last one is whose checkpoint is there. */
 void dt_best_hear(struct dt_trainer *t);
 
 /* "; the best is ...", or "". */

@@ -102,11 +102,13 @@ struct dt_trainer {
     bool save_wanted;        /* all know of one that is not begun yet */
     double save_s;           /* that the last one held training up; 0 once it was told */
     struct dt_keeper keeper;
-    double vault_s;                  /* likewise */
-    struct dt_uploader *uploader;    /* NULL: nothing is uploaded */
-    struct dt_ckpt_state state;      /* how far we are */
-    struct dt_ckpt_best best_before; /* what was the best before the one that STATE names */
-    bool best_lost;                  /* when this world began */
+    double vault_s;               /* likewise */
+    struct dt_uploader *uploader; /* NULL: nothing is uploaded */
+    struct dt_ckpt_state state;   /* how far we are */
+    /* Its best step may not be saved yet: the one whose checkpoint is there, and the one of the
+     * save under way. Steps and losses; .step 0: none. */
+    struct dt_ckpt_best best_saved, best_saving;
+    bool best_lost; /* when this world began */
 };
 
 /* The ranks that have other samples of a step. */

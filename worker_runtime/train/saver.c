@@ -56,5 +56,8 @@ int dt_saver_begin(struct dt_trainer *t, struct dt_err *err)
         return -1;
     dt_trainer_note_state(t);
     dt_page_section(t->page, "checkpoint");
-    return dt_saving_begin(&t->saving, t->zero, &t->state, err);
+    if (dt_saving_begin(&t->saving, t->zero, &t->state, err) < 0)
+        return -1;
+    dt_best_save(t);
+    return 0;
 }
