@@ -120,7 +120,7 @@ static inline struct dt_ckpt_state state_of(int64_t step)
         .schedule_steps = step - 2,
         .scaler = {.scale = 65536.0 / 3, .hysteresis_left = 2, .iteration = 7, .last_overflow = -1},
         .last_loss = 10.0 / 3,
-        .best = {.validated = step, .step = 2, .loss = 10.0 / 7, .worse = 4},
+        .best = {.validated = step, .step = 2, .loss = 10.0 / 7, .worse = 4, .mark = UINT32_MAX},
         .world = 4,
         .stage = 2,
         .run_id = "a \"run\"/with\nall",

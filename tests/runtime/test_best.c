@@ -175,3 +175,50 @@ TEST(the_best_step_is_not_compared_with_itself)
 {
     ranks_run(2, comes_back_to_its_best, NULL);
 }
+
+/* Of a run whose validation takes the first 4 of 9 samples, or those that C asks for. */
+static uint32_t mark_of(const struct dt_config *c)
+{
+    struct dt_err err = {0};
+    struct dt_trainer t = {.config = c, .batch = {.micro = 2}};
+    t.validation = dt_tokens_open(at("validation"), 2, 100, &err);
+    CHECK_OK(t.validation ? 0 : -1, err);
+    t.validation_samples = dt_samples_open(t.validation, c->data.positions, false, &err);
+    CHECK_OK(t.validation_samples ? 0 : -1, err);
+    uint32_t mark = dt_validate_mark(&t);
+    dt_samples_close(t.validation_samples);
+    dt_tokens_close(t.validation);
+    return mark;
+}
+
+TEST(losses_are_compared_that_are_of_the_same_and_measured_alike)
+{
+    const struct dt_config usual = {.data = {.positions = 4}, .train = {.validation_batches = 2}};
+    struct dt_config c[] = {usual, usual, usual, usual, usual, usual, usual, usual};
+    const bool same[] = {true, true, false, false, false, false, false, true};
+    uint16_t tokens[37] = {1, 2, 3};
+    FILE *f = fopen(at("validation"), "w");
+    CHECK(f && fwrite(tokens, sizeof *tokens, 37, f) == 37 && fclose(f) == 0);
+    c[1].dpo.beta = 3; /* which is off */
+    c[2].data.positions = 3;
+    c[3].train.validation_batches = 3;
+    c[4].batch.micro_batch = 2;
+    c[5].train.validation_batches = 5; /* all of them */
+    c[6].dpo = (struct dt_dpo){.on = true, .beta = 0.1};
+    c[7].train.seed = 8;
+    uint32_t mark = mark_of(&usual);
+    CHECK(mark != 0);
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        CHECK_ROW("%zu", i);
+        CHECK_EQ(mark_of(&c[i]) == mark, same[i]);
+    }
+    uint32_t all = mark_of(&c[5]), pairs = mark_of(&c[6]);
+    c[5].train.validation_batches = 6;
+    CHECK_EQ(mark_of(&c[5]), all);
+    c[6].dpo.beta = 0.2;
+    CHECK(mark_of(&c[6]) != pairs);
+    tokens[36] = 4;
+    f = fopen(at("validation"), "w");
+    CHECK(f && fwrite(tokens, sizeof *tokens, 37, f) == 37 && fclose(f) == 0);
+    CHECK(mark_of(&usual) != mark);
+}

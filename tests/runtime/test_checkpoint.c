@@ -148,6 +148,7 @@ TEST(what_is_not_known_is_not_written_and_a_loss_may_be_no_number)
     struct dt_err err;
     m.state.last_loss = INFINITY;
     m.state.shuffled = m.state.packed = 0;
+    m.state.best.mark = 0;
     for (int f = 0; f < DT_CKPT_FILES; f++)
         if (f != DT_FILE_MASTER)
             CHECK_OK(dt_manifest_size(&m, f, 10, &err), err);
@@ -157,6 +158,8 @@ TEST(what_is_not_known_is_not_written_and_a_loss_may_be_no_number)
     CHECK(strstr(dt_buf_cstr(&text), "packed") == NULL);
     CHECK_EQ(back.state.shuffled, 0);
     CHECK_EQ(back.state.packed, 0);
+    CHECK_EQ(back.state.best.mark, 0);
+    CHECK_EQ(back.state.best.worse, 4);
     dt_manifest_finish(&m);
     dt_manifest_finish(&back);
     dt_buf_finish(&text);

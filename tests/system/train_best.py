@@ -188,6 +188,28 @@ def judged_later(s):
 
 
 @training.story
+def of_another_file(s):
+    """a run that goes on with another data.validation says so, and begins the best anew with the step at hand"""
+    c = config(s, "first.json", "first", keep_best=True, keep_last=1)
+    s.run(c, "--set", "train.steps=%d" % (2 * EVERY), world=1)
+    old = named_best(s, "first")
+    said = r"than those that found step %d the best .* the best is sought anew, from step %d on" % (old, 2 * EVERY)
+    steps = ("--set", "train.steps=%d" % (2 * EVERY + 1))
+    tap.check_equal([x for x in s.run(c, *steps[:1], "train.steps=%d" % (2 * EVERY), world=1).lines if "anew" in x], [],
+                    "what is said where nothing is new")
+    shorter = s.path("shorter.bin")
+    with open(s.path("other"), encoding="utf-8") as f, open(s.path("shorter"), "w", encoding="utf-8") as out:
+        out.write(f.read()[:200])
+    subprocess.run([s.tools.train, "tokenize", s.path("shorter"), "-o", shorter], check=True, stdout=subprocess.DEVNULL)
+    program = s.run(c, *steps, "--set", "data.validation=" + shorter, world=1)
+    program.expect(said)
+    losses = validations(c)
+    best = min((2 * EVERY, 2 * EVERY + 1), key=lambda step: losses[step])
+    tap.check_equal(named_best(s, "first"), best, "what `best` names")
+    tap.check_equal(state_of(s, "first", "step-%08d" % (2 * EVERY + 1))["validations"]["best_step"], best, "best_step")
+
+
+@training.story
 def says_what_is_wrong(s):
     """what cannot be validated is refused by name, and an empty data.validation switches validation off"""
     for settings, wanted in ((("train.early_stop=-1",), r"train\.early_stop: expected a number of validations"),

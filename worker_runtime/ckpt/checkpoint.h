@@ -38,6 +38,7 @@ struct dt_ckpt_best {
     int64_t step;      /* with the lowest loss */
     double loss;       /* its */
     int64_t worse;     /* validations in a row, up to the last one, that were no better */
+    uint64_t mark;     /* of what they were made on, a CRC32C; 0: not known */
 };
 
 /* What state.json holds beside checksums. */

@@ -79,6 +79,8 @@ static void put_best(struct dt_json_writer *w, const struct dt_ckpt_best *b)
     dt_json_put_object(w, "validations");
     dt_json_put_int(w, "last_step", b->validated);
     dt_json_put_int(w, "no_better", b->worse);
+    if (b->mark)
+        dt_json_put_uint(w, "mark", b->mark);
     if (b->step) {
         dt_json_put_int(w, "best_step", b->step);
         dt_json_put_number(w, "best_loss", b->loss);
@@ -283,6 +285,12 @@ static int read_best(const struct dt_json *doc, struct dt_ckpt_best *b, struct d
         dt_json_int(doc, o, "last_step", 1, EXACT_MAX, &b->validated, err) < 0 ||
         dt_json_int(doc, o, "no_better", 0, EXACT_MAX, &b->worse, err) < 0)
         return -1;
+    if (dt_json_has(o, "mark")) {
+        int64_t mark;
+        if (dt_json_int(doc, o, "mark", 1, UINT32_MAX, &mark, err) < 0)
+            return -1;
+        b->mark = (uint64_t)mark;
+    }
     if (!dt_json_has(o, "best_step"))
         return 0;
     if (dt_json_int(doc, o, "best_step", 1, EXACT_MAX, &b->step, err) < 0)

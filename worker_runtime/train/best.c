@@ -36,6 +36,26 @@ bool dt_best_ends(const struct dt_config_train *c, const struct dt_ckpt_best *b)
 
 /* -- where a run begins ----------------------------------------------------------------------- */
 
+/* Whether B was found by validations that today's, which are of MARK, cannot be compared with. */
+static bool is_of_other(const struct dt_ckpt_best *b, uint64_t mark)
+{
+    return b->validated > 0 && b->mark && mark && b->mark != mark;
+}
+
+/* The step at hand is the first that is compared. */
+static void begin_anew(struct dt_trainer *t)
+{
+    struct dt_ckpt_best *b = &t->state.best;
+    if (t->rank == 0 && b->step > 0)
+        dt_buf_printf(&t->warnings,
+                      "validations are of another data.validation, or measured in another way, "
+                      "than those that found step %" PRId64 " the best (loss %.4f): the best is "
+                      "sought anew, from step %" PRId64 " on\n",
+                      b->step, b->loss, t->state.step);
+    *b = (struct dt_ckpt_best){0};
+    t->best_lost = true;
+}
+
 /* The checkpoint that `best` names, if it is of this history; else none. Where that is the step at
  * hand, as one in the vault may be, which was not judged when it was kept, that checkpoint knows
  * how it was judged: to judge it once more would find it no better than itself. */
@@ -49,8 +69,10 @@ static struct dt_ckpt_best find_named(const struct dt_trainer *t)
     b.step = 0;
     b.validated = 0;
     if (step <= 0 || step > t->state.step ||
-        dt_ckpt_peek(dt_ckpt_step_path(dir, step, path), &s, NULL) < 0 || s.best.step != step)
+        dt_ckpt_peek(dt_ckpt_step_path(dir, step, path), &s, NULL) < 0 || s.best.step != step ||
+        is_of_other(&s.best, t->state.best.mark))
         return b;
+    s.best.mark = b.mark;
     if (step == t->state.step)
         return s.best;
     b.step = step;
@@ -79,6 +101,12 @@ static void look(struct dt_trainer *t)
 int dt_best_begin(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_ckpt_best *b = &t->state.best;
+    uint64_t mark = dt_validate_mark(t);
+    if (!dt_best_matters(&t->config->train))
+        return 0;
+    if (is_of_other(b, mark))
+        begin_anew(t);
+    b->mark = mark;
     int64_t was = b->step;
     if (!t->config->train.keep_best || was == 0)
         return 0;

@@ -19,8 +19,8 @@ bool dt_best_matters(const struct dt_config_train *c);
 /* Whether train.early_stop ends the run. */
 bool dt_best_ends(const struct dt_config_train *c, const struct dt_ckpt_best *b);
 
-/* Where a run begins: a best step whose checkpoint is gone is none; the one that `best` names is
- * the best, then. Collective. */
+/* Where a run begins: what validations of another file came to is forgotten. A best step whose
+ * checkpoint is gone is none; the one that `best` names is the best, then. Collective. */
 int dt_best_begin(struct dt_trainer *t, struct dt_err *err);
 /* Whether a validation is to be made before the first step: one is DUE at the step at hand and was
  * not judged, as the run was told to end there; or the best is lost. */

@@ -197,6 +197,9 @@ int dt_dpo_check_data(const struct dt_samples *s, bool pairs, struct dt_err *err
 
 /* Whether any target is in the samples that are validated: without one there is no loss. */
 int dt_validate_check(const struct dt_trainer *t, struct dt_err *err);
+/* By which it is known whether losses of validations can be compared: those of one file, measured
+ * in one way. 0: nothing is validated. */
+uint32_t dt_validate_mark(const struct dt_trainer *t);
 /* The mean loss over validation samples; collective. */
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err);
 

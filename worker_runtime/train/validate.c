@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loss on data that is not trained on. Ranks take samples in turn; each goes through as many
  * rounds as the others, since at stage 3 parameters are gathered together. */
+#include "base/crc32c.h"
 #include "worker_runtime/train/inside.h"
 
 static size_t least(size_t a, size_t b)
@@ -69,6 +70,36 @@ int dt_validate_check(const struct dt_trainer *t, struct dt_err *err)
         "a token that is trained on; take another file, or more "
         "train.validation_batches",
         samples, t->config->data.validation);
+}
+
+/* Not the size of a micro-batch that follows from the world: losses of a few other samples are
+ * compared all the same, as each change of an elastic world would forget the best else. */
+uint32_t dt_validate_mark(const struct dt_trainer *t)
+{
+    const struct dt_config *c = t->config;
+    /* No gaps in it. */
+    struct {
+        uint64_t tokens, mark, positions, batches, micro, packed, dpo;
+        double beta, label_smoothing, sft;
+    } of = {0};
+    if (!t->validation)
+        return 0;
+    of.tokens = dt_tokens_count(t->validation);
+    of.mark = dt_tokens_mark(t->validation);
+    of.positions = c->data.positions;
+    if (count_samples(t) < dt_samples_count(t->validation_samples)) {
+        of.batches = (uint64_t)c->train.validation_batches;
+        of.micro = (uint64_t)c->batch.micro_batch;
+        of.packed = dt_samples_packed(t->validation_samples) && c->data.packing;
+    }
+    if (c->dpo.on) {
+        of.dpo = 1;
+        of.beta = c->dpo.beta;
+        of.label_smoothing = c->dpo.label_smoothing;
+        of.sft = c->dpo.sft;
+    }
+    uint32_t crc = dt_crc32c(0, (struct dt_bytes){(const uint8_t *)&of, sizeof of});
+    return crc ? crc : 1;
 }
 
 int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
