@@ -50,7 +50,7 @@ static void save(struct actor *a, int64_t step)
 
 static bool is_owed(const struct actor *a)
 {
-    return dt_upload_is_owed(&a->t.uploader->turns, a->t.saving.saved);
+    return dt_upload_owed(&a->t.uploader->turns, a->t.saving.saved, a->t.best_saved.step) >= 0;
 }
 
 static bool is_there(const char *name)
@@ -141,6 +141,52 @@ TEST(the_best_stays_where_it_was_uploaded_and_comes_back)
     ranks_run(2, uploads_the_best, NULL);
     CHECK_EQ(system("rm -r \"$DIR/saves\""), 0);
     ranks_run(2, fetches_the_best, NULL);
+}
+
+/* STEP, where the copy of NEWEST will be the newest there and BEST is the best one on the disk. */
+static void send(struct actor *a, struct dt_depot *d, int64_t step, int64_t newest, int64_t best)
+{
+    struct dt_err err = {0};
+    struct dt_send s = {.depot = d,
+                        .dir = a->saves,
+                        .step = step,
+                        .newest = newest,
+                        .ranks = {0, 1, 1},
+                        .keep_last = 1,
+                        .best = best};
+    CHECK_OK(dt_send_share(&s, &err), err);
+    CHECK_OK(dt_send_seal(&s, &err), err);
+    CHECK_EQ(s.warnings.len, 0);
+}
+
+static void sends_a_better_one(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    char url[700];
+    snprintf(url, sizeof url, "file://%s", at("depot"));
+    open_uploading(&a, me, (struct dt_config_train){0});
+    struct dt_depot *d = dt_depot_open(&(struct dt_depot_options){.url = url}, &err);
+    CHECK_OK(d ? 0 : -1, err);
+    save(&a, 10);
+    send(&a, d, 10, 10, 10);
+    save(&a, 200);
+    save(&a, 4000);
+    send(&a, d, 4000, 4000, 200);
+    CHECK(is_there("depot/step-00000010/state.json"));
+    send(&a, d, 200, 4000, 200);
+    CHECK(!is_there("depot/step-00000010"));
+    CHECK(is_there("depot/step-00000200/state.json"));
+    CHECK(is_there("depot/step-00004000/state.json"));
+    CHECK_STR(text_of("depot/latest"), "step-00004000\n");
+    dt_depot_close(d);
+    close_uploading(&a);
+}
+
+TEST(the_best_one_stays_until_a_better_one_is_there)
+{
+    clean();
+    ranks_run(1, sends_a_better_one, NULL);
 }
 
 static void replaces_alone(struct rank_self *me)
@@ -337,6 +383,36 @@ TEST(a_slow_depot_gets_the_newest_and_what_it_is_sent_stays_on_the_disk)
 {
     clean();
     ranks_run(2, falls_behind, NULL);
+}
+
+static void falls_behind_the_best(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    open_uploading(&a, me,
+                   (struct dt_config_train){.upload_cmd = (char[]){GATED}, .keep_best = true});
+    for (int64_t step = 1000; step <= 5000; step += 1000) {
+        if (step == 3000)
+            a.t.state.best = (struct dt_ckpt_best){.validated = 3000, .step = 3000, .loss = 1};
+        save(&a, step);
+        if (step == 3000 && me->rank == 0)
+            CHECK_OK(dt_ckpt_point_best(a.saves, step, &err), err);
+    }
+    CHECK_OK(dt_coll_barrier(a.t.world, &err), err);
+    if (me->rank == 0)
+        CHECK_EQ(system("touch \"$DIR/go\""), 0);
+    CHECK_OK(dt_uploader_finish(&a.t, false, &err), err);
+    if (me->rank == 0) {
+        CHECK_STR(text_of("log"), "step-00001000\nstep-00005000\nstep-00003000\n");
+        CHECK_STR(warnings_of(&a), "");
+    }
+    close_uploading(&a);
+}
+
+TEST(a_slow_depot_gets_the_best_as_well)
+{
+    clean();
+    ranks_run(2, falls_behind_the_best, NULL);
 }
 
 #define BAD_FILE "case $DTRUN_UPLOAD_KEY in */exp_avg_sq*) echo no >&2; exit 1;; esac"

@@ -271,6 +271,7 @@ static int upload(const struct remains *r, const struct dt_kept_state *k, struct
     struct dt_send s = {.depot = dt_depot_open(&o, err),
                         .dir = c->save_dir,
                         .step = k->state.step,
+                        .newest = k->state.step,
                         .ranks = {0, 1, 1},
                         .keep_last = c->upload_keep_last,
                         .best = c->keep_best ? k->state.best.step : 0,

@@ -63,6 +63,20 @@ void dt_uploader_tell(struct dt_trainer *t, struct dt_uploading_news *mine)
     u->failed = false;
 }
 
+/* The best step that is on the disk; 0: there is none. */
+static int64_t best_of(const struct dt_trainer *t)
+{
+    return t->config->train.keep_best ? t->best_saved.step : 0;
+}
+
+/* When the time is over, none is owed but what is under way. */
+static int64_t owed(const struct dt_trainer *t)
+{
+    const struct dt_uploader *u = t->uploader;
+    return u->over ? dt_upload_owed(&u->turns, -1, 0)
+                   : dt_upload_owed(&u->turns, t->saving.saved, best_of(t));
+}
+
 /* What cannot even begin on this rank is told with what fails. */
 static void begin(struct dt_uploader *u, int (*work)(void *arg, struct dt_err *err))
 {
@@ -73,13 +87,15 @@ static void send_share(struct dt_trainer *t)
 {
     struct dt_uploader *u = t->uploader;
     const struct dt_config_train *c = &t->config->train;
+    bool newest = u->turns.step == u->turns.tried;
     u->begun = dt_clock_monotonic();
     u->send = (struct dt_send){.depot = u->depot,
                                .dir = c->save_dir,
                                .step = u->turns.step,
+                               .newest = newest ? u->turns.step : u->turns.uploaded,
                                .ranks = u->ranks,
                                .keep_last = c->upload_keep_last,
-                               .best = c->keep_best ? t->state.best.step : 0,
+                               .best = best_of(t),
                                .anew = u->anew,
                                .job_mark = t->keeper.job_mark,
                                .may_commit = dt_ckpt_ask_page,
@@ -98,7 +114,8 @@ static void tell_done(struct dt_trainer *t)
         dt_metrics_warn(t->metrics, dt_buf_cstr(&u->send.warnings));
     dt_buf_finish(&u->send.warnings);
     dt_str_from_duration(dt_clock_monotonic() - u->begun, took, sizeof took);
-    if (t->metrics && (u->missed || (u->waiting && u->turns.step == t->saving.saved)))
+    bool awaited = u->turns.step == t->saving.saved || u->turns.step == best_of(t);
+    if (t->metrics && (u->missed || (u->waiting && awaited)))
         dt_metrics_say(t->metrics, "step %" PRId64 " is uploaded to %s, in %s", u->turns.step,
                        dt_depot_name(u->depot), took);
     u->missed = false;
@@ -108,7 +125,9 @@ static void warn(struct dt_trainer *t, int rank)
 {
     const struct dt_uploader *u = t->uploader;
     struct dt_buf said = {0};
-    int64_t step = u->over ? t->saving.saved : u->turns.step; /* nor is that one there, then */
+    int64_t step = u->turns.step;
+    if (u->over && u->turns.uploaded != t->saving.saved)
+        step = t->saving.saved; /* nor is that one there, then */
     if (!t->metrics)
         return;
     dt_buf_printf(&said,
@@ -156,7 +175,8 @@ int dt_uploader_hear(struct dt_trainer *t, const struct dt_uploading_news *mine,
         return 0;
     note_behind(t);
     u->over = u->over || all->late > 0;
-    struct dt_upload_facts f = {.saved = u->over ? u->turns.tried : t->saving.saved,
+    struct dt_upload_facts f = {.saved = u->over ? -1 : t->saving.saved,
+                                .best = u->over ? 0 : best_of(t),
                                 .committing = t->saving.phase == DT_SAVING_NAMING,
                                 .busy = all->busy,
                                 .failed = all->failed + (all->busy > 0 ? all->late : 0)};
@@ -190,7 +210,7 @@ static void say_waiting(struct dt_trainer *t, dt_ms patience)
     dt_str_from_duration(patience, most, sizeof most);
     if (t->metrics)
         dt_metrics_say(t->metrics, "waiting until step %" PRId64 " is uploaded to %s, %s at most",
-                       t->saving.saved, dt_depot_name(t->uploader->depot), most);
+                       owed(t), dt_depot_name(t->uploader->depot), most);
 }
 
 /* Each rank goes by its own clock, and the first whose time is over tells the others. */
@@ -212,12 +232,13 @@ int dt_uploader_finish(struct dt_trainer *t, bool done, struct dt_err *err)
     const struct timespec nap = {.tv_nsec = LOOK_EVERY_NS};
     dt_ms patience = done ? t->config->train.upload_timeout_ms : PATIENCE_WHEN_TOLD;
     dt_ms until = dt_clock_monotonic() + patience;
-    if (!u || !dt_upload_is_owed(&u->turns, t->saving.saved))
+    if (!u || owed(t) < 0)
         return 0;
     u->waiting = true;
+    dt_upload_newest_first(&u->turns, t->saving.saved);
     say_waiting(t, patience);
     dt_page_section(t->page, "upload");
-    while (dt_upload_is_owed(&u->turns, u->over ? u->turns.tried : t->saving.saved)) {
+    while (owed(t) >= 0) {
         struct dt_uploading_news mine = {0}, all;
         nanosleep(&nap, NULL);
         look_at_clock(t, &until);

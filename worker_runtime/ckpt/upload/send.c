@@ -213,7 +213,16 @@ static int point_latest(const struct dt_send *s, struct dt_err *err)
     char text[40];
     struct dt_transfer *t = dt_depot_transfer(s->depot);
     snprintf(text, sizeof text, "step-%08" PRId64 "\n", s->step);
-    return t ? dt_transfer_put_bytes(t, "latest", dt_bytes_of(text), err) : 0;
+    return t && s->step == s->newest ? dt_transfer_put_bytes(t, "latest", dt_bytes_of(text), err)
+                                     : 0;
+}
+
+static bool is_on(const struct dt_shelf *shelf, int64_t step)
+{
+    for (size_t i = 0; i < shelf->count; i++)
+        if (shelf->at[i].step == step)
+            return shelf->at[i].whole;
+    return false;
 }
 
 /* state.json goes first: what is left if the rest cannot be removed is no checkpoint. */
@@ -225,10 +234,12 @@ static int remove_old(struct dt_send *s, struct dt_err *err)
         return 0;
     if (dt_shelf_look(s->depot, &files, &shelf, err) < 0)
         return -1;
+    int64_t newest = s->newest > s->step ? s->newest : s->step;
+    bool wait = s->best > 0 && !is_on(&shelf, s->best);
     int rc = 0;
     for (size_t i = 0; i < shelf.count && rc == 0; i++)
-        if ((shelf.at[i].step != s->best || !shelf.at[i].whole) &&
-            dt_shelf_is_outdated(&shelf, &shelf.at[i], s->step, s->keep_last))
+        if ((!shelf.at[i].whole || (shelf.at[i].step != s->best && !wait)) &&
+            dt_shelf_is_outdated(&shelf, &shelf.at[i], newest, s->keep_last))
             rc = dt_shelf_remove(s->depot, &files, shelf.at[i].step, err);
     dt_shelf_finish(&shelf);
     dt_depot_list_finish(&files);

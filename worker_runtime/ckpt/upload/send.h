@@ -12,9 +12,10 @@ struct dt_send {
     struct dt_depot *depot;
     const char *dir;
     int64_t step;
+    int64_t newest; /* that will be there, or is; `latest` names no older one. -1: not known */
     struct dt_share_ranks ranks;
     int keep_last; /* 0: all */
-    int64_t best;  /* stays as well; 0 or -1: none does */
+    int64_t best;  /* stays as well; until it is there none goes; 0 or -1: none does */
     bool anew;     /* the run began anew and has sealed nothing yet: the depot must hold nothing */
     uint64_t job_mark; /* with which it would be its own all the same; 0: none */
     /* Whether this world is still the one that saves; asked before it is sealed. NULL: it is. */
@@ -25,7 +26,8 @@ struct dt_send {
 };
 
 int dt_send_share(void *send, struct dt_err *err);
-/* state.json, `latest`, and then the oldest go. */
+/* state.json, `latest`, and then the oldest go. While the best is not there one of those may be the
+ * best of before, which nobody else has. */
 int dt_send_seal(void *send, struct dt_err *err);
 
 #endif

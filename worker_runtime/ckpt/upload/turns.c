@@ -24,14 +24,50 @@ static bool is_wanted(const struct dt_upload_turns *t, int64_t saved)
     return saved >= 0 && saved != t->tried;
 }
 
+static bool is_best_wanted(const struct dt_upload_turns *t, int64_t best)
+{
+    return best > 0 && best != t->uploaded && best != t->uploaded_best &&
+           (best != t->tried_best || t->best_next);
+}
+
+/* -1: none is. */
+static int64_t next(const struct dt_upload_turns *t, int64_t saved, int64_t best)
+{
+    bool newest = is_wanted(t, saved);
+    if (is_best_wanted(t, best) && (t->best_next || !newest))
+        return best;
+    return newest ? saved : -1;
+}
+
+static enum dt_upload_act begin(struct dt_upload_turns *t, const struct dt_upload_facts *f,
+                                int64_t step)
+{
+    t->step = step;
+    if (step == f->saved)
+        t->tried = step;
+    if (step == f->best)
+        t->tried_best = step;
+    t->best_next = step != f->best;
+    return enter(t, DT_UPLOAD_SENDING, DT_UPLOAD_SEND);
+}
+
+static enum dt_upload_act end_well(struct dt_upload_turns *t, const struct dt_upload_facts *f)
+{
+    if (t->step > t->uploaded)
+        t->uploaded = t->step;
+    if (t->step == t->tried_best || t->step == f->best)
+        t->uploaded_best = t->step;
+    return enter(t, DT_UPLOAD_NONE, DT_UPLOAD_TELL);
+}
+
 enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upload_facts *f)
 {
+    if (f->best == t->uploaded && f->best > 0)
+        t->uploaded_best = f->best; /* it may have become the best only then */
+    int64_t step = next(t, f->saved, f->best);
     switch (t->phase) {
     case DT_UPLOAD_NONE:
-        if (!is_wanted(t, f->saved) || f->committing)
-            return DT_UPLOAD_GO_ON;
-        t->step = t->tried = f->saved;
-        return enter(t, DT_UPLOAD_SENDING, DT_UPLOAD_SEND);
+        return step < 0 || f->committing ? DT_UPLOAD_GO_ON : begin(t, f, step);
     case DT_UPLOAD_SENDING:
     case DT_UPLOAD_SEALING:
         if (f->failed > 0)
@@ -40,8 +76,7 @@ enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upl
             return DT_UPLOAD_GO_ON;
         if (t->phase == DT_UPLOAD_SENDING)
             return enter(t, DT_UPLOAD_SEALING, DT_UPLOAD_SEAL);
-        t->uploaded = t->step;
-        return enter(t, DT_UPLOAD_NONE, DT_UPLOAD_TELL);
+        return end_well(t, f);
     case DT_UPLOAD_ENDING:
         return f->busy > 0 ? DT_UPLOAD_GO_ON : enter(t, DT_UPLOAD_NONE, DT_UPLOAD_GO_ON);
     case DT_UPLOAD_PHASES:
@@ -50,7 +85,13 @@ enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upl
     return DT_UPLOAD_GO_ON;
 }
 
-bool dt_upload_is_owed(const struct dt_upload_turns *t, int64_t saved)
+int64_t dt_upload_owed(const struct dt_upload_turns *t, int64_t saved, int64_t best)
 {
-    return t->phase != DT_UPLOAD_NONE || is_wanted(t, saved);
+    return t->phase != DT_UPLOAD_NONE ? t->step : next(t, saved, best);
+}
+
+void dt_upload_newest_first(struct dt_upload_turns *t, int64_t saved)
+{
+    if (is_wanted(t, saved))
+        t->best_next = false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks do next about uploads, of what all of them know: so all go from phase to phase
  * together, and none waits. One upload is under way at a time; when it is over the newest
- * checkpoint is next, and those that came in between are left out. Pure.
+ * checkpoint is next, and those that came in between are left out. Only the best one is not: it and
+ * the newest take turns, so that neither has the other wait for long. Pure.
  *
  *     NONE --> SENDING   each rank its share of the files
  *                 --> SEALING   rank 0: state.json, with which the checkpoint exists
@@ -32,13 +33,16 @@ enum dt_upload_act {
 struct dt_upload_turns {
     enum dt_upload_phase phase;
     int64_t step;     /* under way */
-    int64_t uploaded; /* the last one that is there; -1 */
+    int64_t uploaded; /* the newest one that is there; -1 */
     int64_t tried;    /* the newest that was begun, or need not be: is not begun again; -1 */
+    int64_t uploaded_best, tried_best; /* the same of those that were the best; 0 */
+    bool best_next;                    /* another one was begun behind tried_best */
 };
 
 /* The same on all ranks. */
 struct dt_upload_facts {
     int64_t saved;       /* the newest checkpoint on disk; -1 */
+    int64_t best;        /* the best one there; 0: none, or it is as good as any */
     bool committing;     /* another is getting its name, and old ones may go: none is begun now */
     double busy, failed; /* ranks; failed: has just failed, told once */
 };
@@ -46,7 +50,11 @@ struct dt_upload_facts {
 /* Enters the phase that the act belongs to. */
 enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upload_facts *f);
 
-/* Whether something is under way, or will be. */
-bool dt_upload_is_owed(const struct dt_upload_turns *t, int64_t saved);
+/* The step that is under way, or will be, where SAVED and BEST are as struct dt_upload_facts has
+ * them; -1: none. A best one that failed is tried again behind the next one alone. */
+int64_t dt_upload_owed(const struct dt_upload_turns *t, int64_t saved, int64_t best);
+
+/* At the end of a run, where the newest is the last one and time may be short. */
+void dt_upload_newest_first(struct dt_upload_turns *t, int64_t saved);
 
 #endif
