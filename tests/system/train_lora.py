@@ -172,6 +172,24 @@ def from_adapters(s):
 
 
 @training.story
+def from_what_is_gone(s):
+    """a run goes on from its own checkpoint though the folder that its adapters began from is gone, and does not begin anew without it"""
+    c = config(s, "c.json", lora={**LORA, "use_rslora": True}, steps=2, save_dir=s.path("ckpt"))
+    s.run(c, world=0)
+    whole = config(s, "whole.json", lora={"from": s.path("ckpt")}, steps=4)
+    s.run(whole, world=2)
+    more = config(s, "more.json", lora={"from": s.path("ckpt")}, steps=4, save_dir=s.path("more"))
+    s.run(more, "--set", "train.steps=2", world=2)
+    os.rename(s.path("ckpt"), s.path("gone"))
+    program = s.run(more, world=2)
+    program.expect(r"lora\.from: there is no .*/ckpt; the adapters are taken to be as in .*/more")
+    training.close(s.losses(more), s.losses(whole), 1e-5, "behind a resume without the folder")
+    s.run(more, "--resume", "none", world=0, status=1).expect(r"lora\.from: .*/ckpt")
+    tap.check_equal(os.path.exists(s.path("more", "step-00000004")), True, "the checkpoint is still there")
+    s.run(whole, world=0, status=2).expect(r"lora\.from: cannot open .*/ckpt/adapter_config\.json")
+
+
+@training.story
 def rescued(s):
     """a job that fails for good saves its last step though the folder that its adapters began from is gone"""
     c = config(s, "c.json", lora={**LORA, "use_dora": True}, steps=2, save_dir=s.path("ckpt"))

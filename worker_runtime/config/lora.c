@@ -2,6 +2,7 @@
 /* The block "lora": adapters of the model, new ones or those of a folder. */
 #include "worker_runtime/config/keys.h"
 
+#include "base/fs.h"
 #include "base/json_write.h"
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/config/model_file.h"
@@ -61,26 +62,45 @@ static int settle_targets(const struct dt_reading *r)
     return 0;
 }
 
-/* What a folder of adapters says of them is not said again. Of a run's folder, its newest
- * checkpoint says it. */
+/* The adapters of FOLDER; of a run's folder, its newest checkpoint says what they are. 1: it does
+ * not exist, or has none. */
+static int take_adapters(const struct dt_reading *r, const char *folder)
+{
+    struct dt_lora *l = &r->draft->c.lora;
+    struct dt_json doc;
+    char path[PATH_MAX], room[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/adapter_config.json",
+                 dt_ckpt_weights_folder(folder, room)) >= PATH_MAX)
+        return dt_err_set(r->err, DT_E_USAGE, "the path is too long");
+    bool missing = !dt_fs_exists(path);
+    int rc = dt_model_file_read(&doc, path, r->err);
+    if (rc == 0 && dt_lora_read(l, &r->draft->c.model.shape, &doc, r->err) < 0)
+        rc = dt_err_wrap(r->err, "%s", path);
+    dt_json_finish(&doc);
+    return rc < 0 && missing ? 1 : rc;
+}
+
+/* What a folder of adapters says of them is not said again. A run that goes on has them in its own
+ * checkpoints, and needs that folder no longer: one that begins anew without it fails later. */
 static int settle_from(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
-    struct dt_json doc;
-    char path[PATH_MAX], room[PATH_MAX];
+    struct dt_err why = {0}, *err = r->err;
+    struct dt_reading own = *r;
+    const char *from = d->c.lora_from, *saves = d->c.train.save_dir;
     if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
         d->lora_rslora >= 0 || d->lora_dora >= 0)
-        return dt_err_set(r->err, DT_E_USAGE,
+        return dt_err_set(err, DT_E_USAGE,
                           "lora.from: that folder says r, alpha, target_modules, modules_to_save, "
                           "use_rslora and use_dora; drop those, or start new adapters without it");
-    if (snprintf(path, sizeof path, "%s/adapter_config.json",
-                 dt_ckpt_weights_folder(d->c.lora_from, room)) >= PATH_MAX)
-        return dt_err_set(r->err, DT_E_USAGE, "lora.from: the path is too long");
-    int rc = dt_model_file_read(&doc, path, r->err);
-    if (rc == 0 && dt_lora_read(&d->c.lora, &d->c.model.shape, &doc, r->err) < 0)
-        rc = dt_err_wrap(r->err, "%s", path);
-    dt_json_finish(&doc);
-    return rc < 0 ? dt_err_wrap(r->err, "lora.from") : 0;
+    int rc = take_adapters(r, from);
+    own.err = &why;
+    if (rc == 1 && saves && take_adapters(&own, saves) == 0) {
+        dt_config_warn(r, "lora.from: there is no %s; the adapters are taken to be as in %s", from,
+                       saves);
+        return 0;
+    }
+    return rc != 0 ? dt_err_wrap(err, "lora.from") : 0;
 }
 
 int dt_config_settle_lora(const struct dt_reading *r)

@@ -259,9 +259,11 @@ static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err
         return dt_keeper_load(t, err);
     if (f->path[0])
         return dt_resume_load(t, f, err);
-    if (*weights)
-        return dt_ckpt_load_weights(weights, &t->saved, t->zero, err);
-    return adapters ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
+    if (!*weights)
+        return adapters ? dt_base_fill(t, err) : dt_zero_fill(t->zero, fill, t, err);
+    if (dt_ckpt_load_weights(weights, &t->saved, t->zero, err) < 0)
+        return adapters ? dt_err_wrap(err, "lora.from") : -1;
+    return 0;
 }
 
 /* Tokenizer and the like of the model that is gone on with, be it a checkpoint of ours. */
