@@ -122,39 +122,48 @@ static mode_t usual_mode(void)
     return 0666 & ~mask;
 }
 
+static int not_named(const struct dt_draft *d, int why, struct dt_err *err)
+{
+    return dt_err_errno(err, DT_E_RUNTIME, why, "cannot give what was written the name %s",
+                        d->path);
+}
+
 /* A link replaces no file and a rename does, so a file without a name gets one for that moment
  * where another has the name that it is to have. */
-static int name_beside(struct dt_draft *d)
+static int name_beside(struct dt_draft *d, struct dt_err *err)
 {
     char room[40], temp[PATH_MAX];
     for (int i = 0; i < NAMES_TRIED; i++) {
         uint32_t chance = 0;
-        if (getrandom(&chance, sizeof chance, 0) != sizeof chance ||
-            (size_t)snprintf(temp, sizeof temp, "%s.%06x", d->path, chance & 0xffffff) >=
-                sizeof temp)
-            return -1;
+        if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+            return not_named(d, errno, err);
+        if ((size_t)snprintf(temp, sizeof temp, "%s.%06x", d->path, chance & 0xffffff) >=
+            sizeof temp)
+            return not_named(d, ENAMETOOLONG, err);
         if (linkat(AT_FDCWD, link_to(d->fd, room), AT_FDCWD, temp, AT_SYMLINK_FOLLOW) == 0) {
             memcpy(d->temp, temp, sizeof temp);
             return 0;
         }
         if (errno != EEXIST)
-            return -1;
+            return not_named(d, errno, err);
     }
-    return -1;
+    return not_named(d, EEXIST, err);
 }
 
 /* The last step of all. */
-static int take_name(struct dt_draft *d)
+static int take_name(struct dt_draft *d, struct dt_err *err)
 {
     char room[40];
     if (!d->temp[0]) {
         if (linkat(AT_FDCWD, link_to(d->fd, room), AT_FDCWD, d->path, AT_SYMLINK_FOLLOW) == 0)
             return 0;
-        if (errno != EEXIST || name_beside(d) < 0)
+        if (errno != EEXIST)
+            return not_named(d, errno, err);
+        if (name_beside(d, err) < 0)
             return -1;
     }
     if (rename(d->temp, d->path) < 0)
-        return -1;
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot replace %s", d->path);
     d->temp[0] = '\0';
     return 0;
 }
@@ -163,8 +172,8 @@ int dt_draft_commit(struct dt_draft *d, struct dt_err *err)
 {
     if (fchmod(d->fd, usual_mode()) < 0 || fsync(d->fd) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot write %s", d->path);
-    if (take_name(d) < 0)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot replace %s", d->path);
+    if (take_name(d, err) < 0)
+        return -1;
     if (sync_folder(d->path) < 0)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot sync the folder of %s", d->path);
     return 0;

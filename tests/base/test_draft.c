@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -162,6 +163,21 @@ static bool forbid_nameless(void)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 &&
            openat(AT_FDCWD, dir, O_TMPFILE | O_RDWR, 0600) < 0;
+}
+
+TEST(what_cannot_get_its_name_says_why)
+{
+    struct dt_err err = {0};
+    struct dt_draft d;
+    CHECK_EQ(mkdir(at("folder"), 0777), 0);
+    CHECK_OK(dt_draft_open(&d, at("folder/whole"), &err), err);
+    if (d.temp[0])
+        SKIP("each file has a name here");
+    CHECK_EQ(rmdir(at("folder")), 0);
+    CHECK(dt_draft_commit(&d, &err) < 0);
+    CHECK(strstr(err.text, "cannot give what was written the name "));
+    CHECK(strstr(err.text, "/folder/whole: No such file or directory"));
+    dt_draft_close(&d);
 }
 
 #define NO_FILTER 77
