@@ -314,6 +314,11 @@ def what_it_writes(s):
         tap.check_equal(table[0], ["step", name], "head of " + name)
         tap.check_equal([int(row[0]) for row in table[1:]], [12 * (i + 1) for i in range(6)], "samples of " + name)
         training.close([float(row[1]) + 1 for row in table[1:]], [s.steps(c)[i + 1][key] + 1 for i in range(6)], 1e-6, name)
+    os.mkdir(s.path("logs"))
+    for metrics, wanted in (("", ["train.json"]), ("null", ["metrics.jsonl", "train.json"])):
+        s.run(c, "--set", "train.steps=1", "--set", "data.validation=null", "--set", "train.metrics=" + metrics, world=0,
+              env={"DTRUN_LOG_DIR": s.path("logs")})
+        tap.check_equal(sorted(os.listdir(s.path("logs"))), wanted, "files of a run with train.metrics=" + metrics)
 
 
 @training.story

@@ -62,7 +62,7 @@ struct dt_config_train {
     int upload_keep_last;         /* as keep_last, which is the default */
     int64_t upload_bandwidth;     /* bytes a second of all ranks together; 0: no limit */
     int64_t upload_timeout_ms;    /* at the end of the run; default 600 s */
-    char *metrics;                /* JSON lines; NULL: none */
+    char *metrics;                /* JSON lines; "": none; NULL: beside the run's logs */
     int64_t max_skipped_steps;    /* in a row, without an adaptive loss scale; default 10; 0: any */
     int threads;                  /* 0: see context.h */
     char device[16];              /* "auto", "cpu", "cuda" */

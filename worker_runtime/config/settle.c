@@ -7,6 +7,7 @@
 #include "base/transfer/url.h"
 #include "worker_runtime/ops/ops.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,13 +277,20 @@ static int settle_upload(const struct dt_reading *r)
     return 0;
 }
 
-/* data.validation "" is none, which an override says of a file that names one. */
+/* NAME of the block BLOCK is written as null. */
+static bool is_null(const struct dt_reading *r, const char *block, const char *name)
+{
+    const struct cJSON *in = cJSON_GetObjectItemCaseSensitive(r->doc->root, block);
+    return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(in, name));
+}
+
+/* data.validation "" or null is none, which an override says of a file that names one. */
 static int settle_validation(const struct dt_reading *r)
 {
     struct dt_config_data *data = &r->draft->c.data;
     struct dt_config_train *t = &r->draft->c.train;
     const char *judge = t->keep_best ? "train.keep_best" : "train.early_stop";
-    bool off = data->validation && !*data->validation;
+    bool off = data->validation ? !*data->validation : is_null(r, "data", "validation");
     if (off) {
         free(data->validation);
         data->validation = NULL;

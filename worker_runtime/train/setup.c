@@ -309,6 +309,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
     if (folder && !c->metrics &&
         snprintf(own, sizeof own, "%s/metrics.jsonl", folder) >= (int)sizeof own)
         *own = '\0';
+    const char *path = *own ? own : c->metrics;
     struct dt_metrics_options o = {.program = DT_TRAIN_PROGRAM,
                                    .console = t->options->console,
                                    .terminal = t->options->terminal,
@@ -316,7 +317,7 @@ static int open_metrics(struct dt_trainer *t, struct dt_err *err)
                                    .steps = t->steps,
                                    .first = dt_keeper_is_back(&t->keeper),
                                    .breakdown = c->breakdown,
-                                   .jsonl = *own ? own : c->metrics,
+                                   .jsonl = path && *path ? path : NULL,
                                    .round = dt_context_epoch(t->context),
                                    .csv_path = c->csv_path,
                                    .csv_job = c->csv_job};
