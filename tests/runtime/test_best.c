@@ -176,11 +176,12 @@ TEST(the_best_step_is_not_compared_with_itself)
     ranks_run(2, comes_back_to_its_best, NULL);
 }
 
-/* Of a run whose validation takes the first 4 of 9 samples, or those that C asks for. */
-static uint32_t mark_of(const struct dt_config *c)
+/* Of 9 samples a validation takes C's validation_batches times MICRO, which follows from the world
+ * where C does not say it. */
+static uint32_t mark_in(int64_t micro, const struct dt_config *c)
 {
     struct dt_err err = {0};
-    struct dt_trainer t = {.config = c, .batch = {.micro = 2}};
+    struct dt_trainer t = {.config = c, .batch = {.micro = micro}};
     t.validation = dt_tokens_open(at("validation"), 2, 100, &err);
     CHECK_OK(t.validation ? 0 : -1, err);
     t.validation_samples = dt_samples_open(t.validation, c->data.positions, false, &err);
@@ -189,6 +190,11 @@ static uint32_t mark_of(const struct dt_config *c)
     dt_samples_close(t.validation_samples);
     dt_tokens_close(t.validation);
     return mark;
+}
+
+static uint32_t mark_of(const struct dt_config *c)
+{
+    return mark_in(2, c);
 }
 
 TEST(losses_are_compared_that_are_of_the_same_and_measured_alike)
@@ -203,7 +209,7 @@ TEST(losses_are_compared_that_are_of_the_same_and_measured_alike)
     c[2].data.positions = 3;
     c[3].train.validation_batches = 3;
     c[4].batch.micro_batch = 2;
-    c[5].train.validation_batches = 5; /* all of them */
+    c[5].train.validation_batches = 9; /* all of them */
     c[6].dpo = (struct dt_dpo){.on = true, .beta = 0.1};
     c[7].train.seed = 8;
     uint32_t mark = mark_of(&usual);
@@ -213,8 +219,12 @@ TEST(losses_are_compared_that_are_of_the_same_and_measured_alike)
         CHECK_EQ(mark_of(&c[i]) == mark, same[i]);
     }
     uint32_t all = mark_of(&c[5]), pairs = mark_of(&c[6]);
-    c[5].train.validation_batches = 6;
+    c[5].train.validation_batches = 10;
     CHECK_EQ(mark_of(&c[5]), all);
+    c[5].train.validation_batches = 5;
+    c[5].batch.micro_batch = 2;
+    CHECK_EQ(mark_of(&c[5]), all);
+    CHECK_EQ(mark_in(5, &usual), mark); /* in a smaller world, where it takes them all */
     c[6].dpo.beta = 0.2;
     CHECK(mark_of(&c[6]) != pairs);
     tokens[36] = 4;

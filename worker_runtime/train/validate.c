@@ -72,8 +72,18 @@ int dt_validate_check(const struct dt_trainer *t, struct dt_err *err)
         samples, t->config->data.validation);
 }
 
-/* Not the size of a micro-batch that follows from the world: losses of a few other samples are
- * compared all the same, as each change of an elastic world would forget the best else. */
+/* Whether a validation takes all samples, be the micro-batch of a world as small as it may. */
+static bool takes_all(const struct dt_trainer *t)
+{
+    size_t all = dt_samples_count(t->validation_samples);
+    size_t micro = t->config->batch.micro_batch > 0 ? (size_t)t->config->batch.micro_batch : 1;
+    size_t batches = (size_t)t->config->train.validation_batches;
+    return batches > all / micro || batches * micro >= all;
+}
+
+/* Nothing in it follows from the world, as the size of a micro-batch may: losses of a few other
+ * samples are compared all the same, as each change of an elastic world would forget the best else.
+ */
 uint32_t dt_validate_mark(const struct dt_trainer *t)
 {
     const struct dt_config *c = t->config;
@@ -87,7 +97,7 @@ uint32_t dt_validate_mark(const struct dt_trainer *t)
     of.tokens = dt_tokens_count(t->validation);
     of.mark = dt_tokens_mark(t->validation);
     of.positions = c->data.positions;
-    if (count_samples(t) < dt_samples_count(t->validation_samples)) {
+    if (!takes_all(t)) {
         of.batches = (uint64_t)c->train.validation_batches;
         of.micro = (uint64_t)c->batch.micro_batch;
         of.packed = dt_samples_packed(t->validation_samples) && c->data.packing;
