@@ -147,6 +147,24 @@ TEST(the_best_one_that_failed_is_tried_again_behind_the_next)
     CHECK_EQ(t.uploaded, 20);
 }
 
+/* `latest` names the step that a run goes on from whose disk is lost. */
+TEST(the_best_one_is_the_newest_there_where_that_one_failed)
+{
+    static const struct row {
+        int64_t uploaded, tried, step, newest;
+    } rows[] = {
+        {10, 50, 50, 50}, {10, 50, 45, 45}, {50, 50, 45, 50}, {-1, 50, 45, -1}, {-1, 50, 50, 50}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        struct dt_upload_turns t = {.phase = DT_UPLOAD_SENDING,
+                                    .uploaded = r->uploaded,
+                                    .tried = r->tried,
+                                    .step = r->step};
+        CHECK_ROW("%zu", i);
+        CHECK_EQ(dt_upload_newest(&t), r->newest);
+    }
+}
+
 /* A world that follows another, whose newest is there. */
 TEST(what_became_the_best_once_it_was_there_is_not_sent_again)
 {

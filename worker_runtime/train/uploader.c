@@ -87,12 +87,11 @@ static void send_share(struct dt_trainer *t)
 {
     struct dt_uploader *u = t->uploader;
     const struct dt_config_train *c = &t->config->train;
-    bool newest = u->turns.step == u->turns.tried;
     u->begun = dt_clock_monotonic();
     u->send = (struct dt_send){.depot = u->depot,
                                .dir = c->save_dir,
                                .step = u->turns.step,
-                               .newest = newest ? u->turns.step : u->turns.uploaded,
+                               .newest = dt_upload_newest(&u->turns),
                                .ranks = u->ranks,
                                .keep_last = c->upload_keep_last,
                                .best = best_of(t),

@@ -85,6 +85,12 @@ enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upl
     return DT_UPLOAD_GO_ON;
 }
 
+int64_t dt_upload_newest(const struct dt_upload_turns *t)
+{
+    bool later = t->uploaded >= 0 && t->step > t->uploaded;
+    return later || t->step == t->tried ? t->step : t->uploaded;
+}
+
 int64_t dt_upload_owed(const struct dt_upload_turns *t, int64_t saved, int64_t best)
 {
     return t->phase != DT_UPLOAD_NONE ? t->step : next(t, saved, best);

@@ -50,6 +50,10 @@ struct dt_upload_facts {
 /* Enters the phase that the act belongs to. */
 enum dt_upload_act dt_upload_turn(struct dt_upload_turns *t, const struct dt_upload_facts *f);
 
+/* The newest that is there once the step under way is; -1: not known, as an earlier world may have
+ * sent a newer one. */
+int64_t dt_upload_newest(const struct dt_upload_turns *t);
+
 /* The step that is under way, or will be, where SAVED and BEST are as struct dt_upload_facts has
  * them; -1: none. A best one that failed is tried again behind the next one alone. */
 int64_t dt_upload_owed(const struct dt_upload_turns *t, int64_t saved, int64_t best);
