@@ -106,6 +106,15 @@ TYPED(adamw,
 TYPED(nf4_expand,
       (const struct dt_nf4 *q, dt_elem *out, struct dt_stream *s),
       q, out)
+TYPED(magnitude_norms,
+      (const struct dt_linear *l, size_t r, float scale, const dt_elem *a, const dt_elem *b, float *rnorms, struct dt_stream *s),
+      l, r, scale, a, b, rnorms)
+TYPED(magnitude_forward,
+      (const struct dt_magnitude *m, dt_elem *out, const dt_elem *base, const dt_elem *sum, struct dt_stream *s),
+      m, out, base, sum)
+TYPED(magnitude_backward,
+      (const struct dt_magnitude *m, dt_elem *dsum, dt_elem *dbase, dt_elem *dmagnitudes, const dt_elem *base, const dt_elem *sum, const dt_elem *dout, struct dt_stream *s),
+      m, dsum, dbase, dmagnitudes, base, sum, dout)
 /* clang-format on */
 
 static dt_sum_squares_fn sum_squares;
@@ -162,6 +171,9 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .cast = cast,                                           \
         .round_to = round_to,                                   \
         .nf4_expand = nf4_expand_##T,                           \
+        .magnitude_norms = magnitude_norms_##T,                 \
+        .magnitude_forward = magnitude_forward_##T,             \
+        .magnitude_backward = magnitude_backward_##T,           \
     }
 /* clang-format on */
 

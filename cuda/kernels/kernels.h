@@ -93,6 +93,16 @@ cudaError_t dt_cuda_round_to(size_t n, float *x, enum dt_dtype type, struct dt_s
 cudaError_t dt_cuda_nf4_expand(enum dt_dtype elem, const struct dt_nf4 *q, void *out,
                                struct dt_stream *s);
 
+/* magnitude.cu */
+cudaError_t dt_cuda_magnitude_norms(enum dt_dtype elem, const struct dt_linear *l, size_t r,
+                                    float scale, const void *a, const void *b, float *rnorms,
+                                    struct dt_stream *s);
+cudaError_t dt_cuda_magnitude_forward(enum dt_dtype elem, const struct dt_magnitude *m, void *out,
+                                      const void *base, const void *sum, struct dt_stream *s);
+cudaError_t dt_cuda_magnitude_backward(enum dt_dtype elem, const struct dt_magnitude *m, void *dsum,
+                                       void *dbase, void *dmagnitudes, const void *base,
+                                       const void *sum, const void *dout, struct dt_stream *s);
+
 /* adamw.cu */
 cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t n, float *master,
                           float *exp_avg, float *exp_avg_sq, void *params, const float *grads,

@@ -291,7 +291,6 @@ struct dt_ops {
     dt_cast_fn *cast;
     dt_round_to_fn *round_to;
     dt_nf4_expand_fn *nf4_expand;
-    /* NULL: this device has none of the three. */
     dt_magnitude_norms_fn *magnitude_norms;
     dt_magnitude_forward_fn *magnitude_forward;
     dt_magnitude_backward_fn *magnitude_backward;
