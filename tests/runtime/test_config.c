@@ -818,15 +818,6 @@ TEST(a_block_of_adapters_is_written_so_that_it_is_read_again)
     dt_buf_finish(&text);
 }
 
-TEST(magnitudes_are_refused_on_a_gpu)
-{
-    struct dt_err err;
-    CHECK_FAIL(parse("{" LLAMA "\"train\": {\"device\": \"cuda\"}, "
-                     "\"lora\": {\"use_dora\": true}}",
-                     &err),
-               err, "lora.use_dora: magnitudes are not implemented on a GPU");
-}
-
 TEST(preferences_have_their_defaults_and_their_limits)
 {
     struct dt_err err;

@@ -100,6 +100,22 @@ def adapters(s):
 
 
 @training.story
+def magnitudes(s):
+    """adapters with magnitudes, of both families, one in NF4 and one with dropout: the losses of the CPU, in bfloat16 within 1 %"""
+    for name, model, stage, world, most, lora, how in (("llama", training.LLAMA, 1, 1, 1e-4, {"base": "nf4"}, {}),
+                                                       ("gpt2", training.GPT2, 3, 2, 0.01, {"dropout": 0.1}, DEEPSPEED_BF16)):
+        base = s.path("base-" + name)
+        s.run(s.config("base.json", model=model, device="cpu", steps=2, save_dir=base, **SIZE), world=1)
+        losses = []
+        for device in ("cpu", "cuda"):
+            c = s.config("%s-%s.json" % (name, device), model=model, device=device, stage=stage, steps=6,
+                         lora={"r": 4, "use_dora": True, "plus_ratio": 100, **lora}, **SIZE, **how)
+            s.run(c, "--init-from", base, world=world, env=gpus(world))
+            losses.append(s.losses(c))
+        training.close(losses[1], losses[0], most, name)
+
+
+@training.story
 def preferences(s):
     """pairs of answers: in float the losses and margins of the CPU, in bfloat16 within 2 %; the first loss is ln 2"""
     data = training.pairs(s, 12)

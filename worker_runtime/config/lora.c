@@ -126,7 +126,7 @@ int dt_config_settle_lora(const struct dt_reading *r)
         l->plus_ratio = (float)d->lora_plus_ratio;
     l->seed = d->c.train.seed;
     d->c.lora_nf4 = d->lora_base == 1;
-    return strcmp(d->c.train.device, "cuda") == 0 ? dt_config_check_gpu(&d->c, r->err) : 0;
+    return 0;
 }
 
 /* -- the block as text ------------------------------------------------------------------------ */

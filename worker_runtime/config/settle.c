@@ -208,10 +208,6 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "attention on a GPU takes heads of at most %d numbers, and those of this "
                           "model have %zu; set train.device to \"cpu\"",
                           DT_GPU_HEAD_DIM_MOST, head_dim);
-    if (c->lora.dora)
-        return dt_err_set(err, DT_E_USAGE,
-                          "lora.use_dora: magnitudes are not implemented on a GPU; drop it, or set "
-                          "train.device to \"cpu\"");
     if (!c->offload)
         return 0;
     return dt_err_set(err, DT_E_USAGE,
