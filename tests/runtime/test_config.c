@@ -781,6 +781,13 @@ TEST(adapters_that_cannot_be_are_refused)
         {"\"modules_to_save\": [\"norm\"]",
          "lora.modules_to_save: \"norm\" is not trained beside adapters"},
         {"\"use_dora\": 1", "lora.use_dora: expected true or false"},
+        {"\"rank_pattern\": [4]", "lora.rank_pattern: expected names of layers with numbers"},
+        {"\"rank_pattern\": {\"c_attn\": 4}",
+         "lora.rank_pattern: \"c_attn\" means no layer that has an adapter"},
+        {"\"target_modules\": [\"q_proj\"], \"alpha_pattern\": {\"v_proj\": 4}",
+         "lora.alpha_pattern: \"v_proj\" means no layer that has an adapter"},
+        {"\"from\": \"/no/such\", \"rank_pattern\": {\"q_proj\": 4}",
+         "lora.from: that folder says r"},
         {"\"plus_ratio\": 0", "lora.plus_ratio: expected a number from 0.001"},
         {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
         {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},
@@ -803,7 +810,8 @@ TEST(a_block_of_adapters_is_written_so_that_it_is_read_again)
     CHECK_OK(
         parse("{" LLAMA "\"lora\": {\"r\": 3, \"alpha\": 0.1, \"dropout\": 0.3, "
               "\"use_rslora\": true, \"use_dora\": true, \"base\": \"nf4\", \"modules_to_save\": "
-              "[\"lm_head\"], \"target_modules\": [\"q_proj\", \"down_proj\"]}}",
+              "[\"lm_head\"], \"target_modules\": [\"q_proj\", \"down_proj\"], "
+              "\"rank_pattern\": {\"down_proj\": 5}, \"alpha_pattern\": {\"q_proj\": 0.3}}}",
               &err),
         err);
     const struct dt_lora was = c.lora;
@@ -815,6 +823,10 @@ TEST(a_block_of_adapters_is_written_so_that_it_is_read_again)
     CHECK(c.lora_nf4 && c.lora.rslora && c.lora.dora && c.lora.saves_head &&
           !c.lora.saves_embedding);
     CHECK_EQ(c.lora.targets, was.targets);
+    CHECK_EQ(dt_lora_share(&c.lora, 0, DT_LLAMA_DOWN).r, 5);
+    CHECK_EQ(dt_lora_share(&c.lora, 0, DT_LLAMA_Q).r, 3);
+    CHECK(dt_lora_share(&c.lora, 0, DT_LLAMA_Q).alpha == 0.3f);
+    CHECK(dt_lora_share(&c.lora, 0, DT_LLAMA_DOWN).alpha == was.alpha);
     dt_buf_finish(&text);
 }
 

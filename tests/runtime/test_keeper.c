@@ -23,3 +23,18 @@ TEST(steps_of_adapters_count_beside_the_same_base_alone)
     CHECK(job(&full, &lora, "base") != job(&full, &lora, "elsewhere"));
     CHECK(job(&full, NULL, "base") == job(&nf4, NULL, "elsewhere"));
 }
+
+TEST(steps_of_adapters_count_with_the_same_shares_of_layers_alone)
+{
+    enum { LAYERS = 2, ALL = LAYERS * DT_BLOCK_TENSORS_MOST };
+    const struct dt_config c = {.model.shape.layers = LAYERS};
+    struct dt_lora_share own[ALL];
+    const struct dt_lora plain = {.r = 4, .alpha = 8}, lora = {.r = 4, .alpha = 8, .own = own};
+    for (size_t i = 0; i < ALL; i++)
+        own[i] = (struct dt_lora_share){4, 8};
+    CHECK(job(&c, &lora, "base") == job(&c, &plain, "base"));
+    own[ALL - 1].alpha = 9;
+    CHECK(job(&c, &lora, "base") != job(&c, &plain, "base"));
+    own[ALL - 1] = (struct dt_lora_share){5, 8};
+    CHECK(job(&c, &lora, "base") != job(&c, &plain, "base"));
+}

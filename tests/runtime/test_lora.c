@@ -639,7 +639,9 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         {"{\"peft_type\": \"LORA\", \"target_modules\": [1]}", "target_modules: expected names"},
         {"{\"peft_type\": \"LORA\", \"use_dora\": 1}", "use_dora: expected true or false"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias: adapters with it"},
-        {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 1}}", "rank_pattern: adapters"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"rank_pattern\": "
+         "{\"q_proj\": 0}}",
+         "rank_pattern: \"q_proj\": expected a whole number"},
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa_niter_4\"}",
          "init_lora_weights: adapters that begin as \"pissa_niter_4\" change the model"},
         {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"modules_to_save\": "
@@ -656,6 +658,7 @@ TEST(adapters_of_other_kinds_are_refused_by_name)
         struct dt_err err = {0};
         CHECK_ROW("%s", rows[i].text);
         CHECK_FAIL(read_config(&l, &shapes[1], rows[i].text, &err), err, rows[i].error);
+        dt_lora_finish(&l);
     }
     struct dt_lora l = {0};
     struct dt_err err = {0};

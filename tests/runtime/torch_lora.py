@@ -8,6 +8,7 @@ import argparse
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -60,6 +61,11 @@ def module_of(config, name):
     return ("transformer." if bare else "") + name[: -len(".weight")]
 
 
+def of_layer(lora, pattern, module):
+    """As peft finds the rank or alpha of a layer; None: that of all."""
+    return next((number for key, number in lora.get(pattern, {}).items() if re.match(r"(.*\.)?(%s)$" % key, module)), None)
+
+
 def adapters_for(config, weights, lora):
     """{weight's name: [A, B]}, with a B that has a say from the first step on, and magnitudes somewhat off what W has."""
     found = {}
@@ -67,7 +73,8 @@ def adapters_for(config, weights, lora):
         module = module_of(config, name)
         if any(module.endswith("." + target) for target in lora["target_modules"]):
             outs, ins = w.shape[::-1] if config["model_type"] == "gpt2" else w.shape
-            found[name] = [torch.randn(lora["r"], ins) * 0.2, torch.randn(outs, lora["r"]) * 0.1]
+            r = of_layer(lora, "rank_pattern", module) or lora["r"]
+            found[name] = [torch.randn(r, ins) * 0.2, torch.randn(outs, r) * 0.1]
             if lora["use_dora"]:
                 length = w.norm(dim=0 if config["model_type"] == "gpt2" else 1)
                 found[name].append(length * (1 + 0.1 * torch.randn(outs)))
@@ -80,8 +87,9 @@ def saved_of(config, weights, lora):
             if module_of(config, name).split(".")[-1] in lora.get("modules_to_save", [])}
 
 
-def scale_of(lora):
-    return lora["lora_alpha"] / (math.sqrt(lora["r"]) if lora["use_rslora"] else lora["r"])
+def scale_of(config, lora, name, r):
+    alpha = of_layer(lora, "alpha_pattern", module_of(config, name)) or lora["lora_alpha"]
+    return alpha / (math.sqrt(r) if lora["use_rslora"] else r)
 
 
 def gain(whole, magnitudes):
@@ -94,7 +102,7 @@ def merged(config, weights, adapters, lora):
     whole = dict(weights)
     for name, (a, b, *magnitudes) in adapters.items():
         turned = config["model_type"] == "gpt2"
-        one = (weights[name].T if turned else weights[name]) + scale_of(lora) * (b @ a)
+        one = (weights[name].T if turned else weights[name]) + scale_of(config, lora, name, len(a)) * (b @ a)
         if magnitudes:
             one = gain(one, magnitudes[0])[:, None] * one
         whole[name] = one.T if turned else one
@@ -116,9 +124,9 @@ TENSORS = 14
 class Dropping:
     """Stands in for torch.nn.functional in a Llama: its linear layers have adapters, which some of their input does not reach."""
 
-    def __init__(self, weights, adapters, lora):
+    def __init__(self, config, weights, adapters, lora):
         self.layers = {id(weights[name]): (name, pair) for name, pair in adapters.items()}
-        self.lora, self.step = lora, 0
+        self.config, self.lora, self.step = config, lora, 0
 
     def __getattr__(self, name):
         return getattr(F, name)
@@ -137,7 +145,7 @@ class Dropping:
         if id(w) not in self.layers:
             return out
         name, (a, b, *magnitudes) = self.layers[id(w)]
-        fed, s = x * self.mask(name, x.shape[2]), scale_of(self.lora)
+        fed, s = x * self.mask(name, x.shape[2]), scale_of(self.config, self.lora, name, len(a))
         low = s * F.linear(F.linear(fed, a), b)
         if not magnitudes:
             return out + low
@@ -148,7 +156,7 @@ class Dropping:
 def loss_with(config, weights, adapters, lora, step, ids, targets):
     if not lora["lora_dropout"]:
         return torch_model.loss_of(config, merged(config, weights, adapters, lora), ids, targets)
-    torch_model.F = Dropping(weights, adapters, lora)
+    torch_model.F = Dropping(config, weights, adapters, lora)
     torch_model.F.step = step
     try:
         return torch_model.loss_of(config, weights, ids, targets)
@@ -226,10 +234,11 @@ def check_losses(ours, theirs):
         raise AssertionError("losses differ, or nothing was learned:\nours   %s\ntheirs %s" % (ours, theirs))
 
 
-def compare(program, config, targets, r, alpha, rslora=False, save=(), dora=False, dropout=0, plus=1):
+def compare(program, config, targets, r, alpha, rslora=False, save=(), dora=False, dropout=0, plus=1, ranks=None, alphas=None):
     torch.manual_seed(3)
     lora = {"peft_type": "LORA", "r": r, "lora_alpha": alpha, "use_rslora": rslora, "target_modules": targets,
-            "modules_to_save": list(save), "use_dora": dora, "lora_dropout": dropout, "plus": plus}
+            "modules_to_save": list(save), "use_dora": dora, "lora_dropout": dropout, "plus": plus,
+            "rank_pattern": ranks or {}, "alpha_pattern": alphas or {}}
     with tempfile.TemporaryDirectory() as folder:
         weights = torch_model.random_weights(shapes_of(config))
         adapters = adapters_for(config, weights, lora)
@@ -286,6 +295,9 @@ def main():
         "some layers of a Llama, with magnitudes and dropout":
             (torch_model.LLAMA, ["q_proj", "v_proj", "down_proj"], 4, 8, {"dora": True, "dropout": 0.1, "plus": 2}),
         "all layers of a GPT-2, with magnitudes": (torch_model.GPT2, ["c_attn", "c_proj", "c_fc"], 5, 5, {"dora": True}),
+        "layers of a Llama with ranks and alphas of their own, some in one block, with magnitudes and dropout":
+            (torch_model.LLAMA, every, 3, 6, {"ranks": {"model.layers.1.self_attn.q_proj": 5, "[qv]_proj": 2, r"layers\.\d+\.mlp.up_proj": 1},
+                                              "alphas": {"q_proj": 9, "^model.layers.0.mlp.*": 2}, "rslora": True, "dora": True, "dropout": 0.1}),
     }
     for name, (*case, how) in cases.items():
         tap.case(name, lambda case=case, how=how: compare(program, *case, **how))

@@ -95,6 +95,41 @@ def magnitudes(s):
 
 
 @training.story
+def ranks_of_layers(s):
+    """layers with ranks and alphas of their own, also in one block: the same at any stage and in any world, saved, gone on with and merged"""
+    lora = {"r": 4, "alpha": 8, "target_modules": LORA["target_modules"], "rank_pattern": {"model.layers.1.self_attn.q_proj": 7, "[qv]_proj": 2},
+            "alpha_pattern": {"down_proj": 3}}
+    first = None
+    for world, stage in ((1, 0), (2, 3), (3, 2)):
+        c = config(s, "c%d.json" % world, lora=lora, stage=stage, steps=4, save_dir=s.path("ckpt%d" % world), save_every=2)
+        program = s.run(c, world=world)
+        first = first or s.losses(c)
+        training.close(s.losses(c), first, 1e-5, "world %d at stage %d against world 1" % (world, stage))
+    tap.check_equal(any("LoRA of rank 2 to 7, alpha 3 to 8:" in line for line in program.lines), True, program.lines)
+    saved = s.path("ckpt3", "step-00000002")
+    with open(os.path.join(saved, "adapter_config.json"), encoding="utf-8") as f:
+        said = json.load(f)
+    tap.check_equal(said["rank_pattern"], {"model.layers.0.self_attn.q_proj": 2, "model.layers.1.self_attn.q_proj": 7, "v_proj": 2}, "ranks")
+    tap.check_equal(said["alpha_pattern"], {"down_proj": 3}, "alphas")
+    found = tensors(os.path.join(saved, "adapter_model.safetensors"))
+    tap.check_equal(found["base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight"], [7, 48], "shape")
+    s.run(c, "--resume", saved, "--set", "train.save_dir=" + s.path("again"), world=2)
+    training.close(s.losses(c), first, 1e-5, "behind a resume in another world")
+    for change, what in (('lora.rank_pattern={"[qv]_proj": 2}', "lora.rank_pattern of a layer 7, this run's has 2"),
+                         ("lora.alpha_pattern.down_proj=4", "lora.alpha_pattern of a layer 3, this run's has 4")):
+        program = s.start(c, "--set", change, "--set", "train.steps=5", world=0)
+        tap.check_equal(program.end() != 0 and any(what in line for line in program.lines), True, program.lines)
+    more = config(s, "more.json", lora={"from": s.path("ckpt3")}, steps=4, save_dir=s.path("more"))
+    s.run(more, world=1)
+    still = ("--set", "optimizer.params.lr=0", "--set", "train.steps=5")
+    s.run(more, *still, world=0)
+    run_words(s, "merge", s.path("more"), "-o", s.path("merged"))
+    whole = s.config("whole.json", model=training.LLAMA, steps=5)
+    s.run(whole, *still, "--init-from", s.path("merged"), world=0)
+    training.close(s.losses(whole)[-1:], s.losses(more)[-1:], 1e-5, "merged, against both")
+
+
+@training.story
 def saved_as_peft_does(s):
     """a checkpoint is a folder of peft's, with the adapters alone, and the run goes on from it as if it had not ended"""
     whole = config(s, "whole.json", steps=6)
@@ -192,7 +227,7 @@ def from_what_is_gone(s):
 @training.story
 def rescued(s):
     """a job that fails for good saves its last step though the folder that its adapters began from is gone"""
-    c = config(s, "c.json", lora={**LORA, "use_dora": True}, steps=2, save_dir=s.path("ckpt"))
+    c = config(s, "c.json", lora={**LORA, "use_dora": True, "rank_pattern": {"layers.1.*q_proj": 3}}, steps=2, save_dir=s.path("ckpt"))
     s.run(c, world=0)
     more = config(s, "more.json", lora={"from": s.path("ckpt")}, steps=training.LONG, save_dir=s.path("more"), vault_every=1)
     program = s.start(more, world=2)
@@ -203,7 +238,8 @@ def rescued(s):
     tap.check_equal(program.end(), 1, "exit status")
     with open(s.path("more", "step-%08d" % step, "adapter_config.json"), encoding="utf-8") as f:
         said = json.load(f)
-    for key, wanted in {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "use_dora": True, "target_modules": LORA["target_modules"]}.items():
+    for key, wanted in {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "use_dora": True, "target_modules": LORA["target_modules"],
+                        "rank_pattern": {"model.layers.1.self_attn.q_proj": 3}, "alpha_pattern": {}}.items():
         tap.check_equal(said[key], wanted, key)
 
 

@@ -23,6 +23,8 @@ struct dt_ckpt_adapters {
      * left[i, k] right[k, :], so the two are B and A, or of one that is [in, out] both turned. */
     char name[sizeof((struct dt_tensor *)NULL)->name];
     float *left, *right, *sum; /* SUM: room for a row */
+    size_t r;
+    float scale;
     /* With magnitudes: norms of the sums, and by what each output is multiplied; else NULL. */
     struct dt_norms norms;
     float *gain;
@@ -131,6 +133,7 @@ void dt_ckpt_adapters_close(struct dt_ckpt_adapters *a)
     if (!a)
         return;
     forget_tensor(a);
+    dt_lora_finish(&a->lora);
     dt_ckpt_weights_close(a->weights);
     free(a->model.tensors);
     free(a);
@@ -176,8 +179,10 @@ static int read_pair(struct dt_ckpt_adapters *a, const struct dt_tensor *t, size
                      struct dt_err *err)
 {
     const struct dt_tensor *low = &a->model.tensors[pair], *up = low + 1;
-    size_t r = a->lora.r, rows = t->dims[0], columns = t->dims[1];
+    size_t r = low->dims[0], rows = t->dims[0], columns = t->dims[1];
     DT_AUTO_FREE float *x = malloc((low->count + up->count) * sizeof *x);
+    a->r = r;
+    a->scale = dt_lora_scale(&a->lora, t->unit - 1, t->which);
     a->left = malloc(rows * r * sizeof *a->left);
     a->right = malloc(columns * r * sizeof *a->right);
     a->sum = malloc(columns * sizeof *a->sum);
@@ -201,14 +206,13 @@ static int read_pair(struct dt_ckpt_adapters *a, const struct dt_tensor *t, size
 static void add_row(const struct dt_ckpt_adapters *a, size_t row, size_t columns, size_t from,
                     size_t to, float *x)
 {
-    const float *left = a->left + row * a->lora.r;
-    float scale = dt_lora_scale(&a->lora);
+    const float *left = a->left + row * a->r;
     memset(a->sum, 0, columns * sizeof *a->sum);
-    for (size_t k = 0; k < a->lora.r; k++)
+    for (size_t k = 0; k < a->r; k++)
         for (size_t c = from; c < to; c++)
             a->sum[c] += left[k] * a->right[k * columns + c];
     for (size_t c = from; c < to; c++)
-        x[c - from] += scale * a->sum[c];
+        x[c - from] += a->scale * a->sum[c];
 }
 
 static void multiply_row(const struct dt_ckpt_adapters *a, size_t row, size_t from, size_t to,

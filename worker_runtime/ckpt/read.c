@@ -267,6 +267,25 @@ static int compare_adapters(const struct dt_lora *there, const struct dt_lora *h
     return 0;
 }
 
+/* The targets are alike by now. */
+static int compare_shares(const struct dt_lora *there, const struct dt_lora *here,
+                          const struct dt_shape *s, struct dt_err *err)
+{
+    for (size_t block = 0; block < s->layers; block++)
+        for (size_t i = 0; i < DT_BLOCK_TENSORS_MOST; i++) {
+            if (!(here->targets >> i & 1))
+                continue;
+            const struct dt_lora_share was = dt_lora_share(there, block, i);
+            const struct dt_lora_share is = dt_lora_share(here, block, i);
+            if (was.r != is.r)
+                return differs(err, "lora.rank_pattern of a layer", (double)was.r, (double)is.r);
+            if (was.alpha < is.alpha || was.alpha > is.alpha)
+                return differs(err, "lora.alpha_pattern of a layer", (double)was.alpha,
+                               (double)is.alpha);
+        }
+    return 0;
+}
+
 static int check_config(const struct dt_json *doc, const struct dt_ckpt_model *model,
                         struct dt_err *err)
 {
@@ -276,9 +295,13 @@ static int check_config(const struct dt_json *doc, const struct dt_ckpt_model *m
         return dt_shape_read(&shape, doc, NULL, NULL, err) < 0
                    ? -1
                    : compare_shapes(&shape, model->shape, err);
-    if (dt_lora_read(&lora, model->shape, doc, err) < 0)
-        return -1;
-    return compare_adapters(&lora, model->lora, err);
+    int rc = dt_lora_read(&lora, model->shape, doc, err);
+    if (rc == 0)
+        rc = compare_adapters(&lora, model->lora, err);
+    if (rc == 0)
+        rc = compare_shares(&lora, model->lora, model->shape, err);
+    dt_lora_finish(&lora);
+    return rc;
 }
 
 /* One kind of checkpoint is not the other, whatever else is right about it. */

@@ -77,6 +77,7 @@ void dt_config_finish(struct dt_config *c)
 {
     free(c->model.weights);
     free(c->lora_from);
+    dt_lora_finish(&c->lora);
     for (size_t i = 0; i < c->data.train_count; i++)
         free(c->data.train[i].path);
     free(c->data.train);

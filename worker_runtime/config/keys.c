@@ -201,6 +201,8 @@ const struct dt_key dt_own_keys[] = {
     {"lora.alpha", .kind = DT_KEY_REAL, .at = AT(lora_alpha), .min = 1e-6, .max = 1e6},
     {"lora.dropout", .kind = DT_KEY_REAL, .at = AT(lora_dropout), .min = 0, .max = 0.99},
     {"lora.target_modules", .kind = DT_KEY_OTHER, .take = dt_take_lora_targets},
+    {"lora.rank_pattern", .kind = DT_KEY_OTHER, .take = dt_take_lora_ranks},
+    {"lora.alpha_pattern", .kind = DT_KEY_OTHER, .take = dt_take_lora_alphas},
     {"lora.use_rslora", .kind = DT_KEY_THREE, .at = AT(lora_rslora)},
     {"lora.base", .kind = DT_KEY_CHOICE, .at = AT(lora_base), .words = "full|nf4"},
     {"lora.from", .kind = DT_KEY_TEXT, .at = AT(c.lora_from)},

@@ -64,8 +64,9 @@ struct dt_config_draft {
     double lora_alpha, lora_dropout;
     double lora_plus_ratio;
     int lora_rslora, lora_dora;
-    int lora_base;                                 /* which of the words of "lora.base" */
-    const struct cJSON *lora_targets, *lora_saved; /* of the document; NULL: not written */
+    int lora_base; /* which of the words of "lora.base" */
+    /* Of the document; NULL: not written. */
+    const struct cJSON *lora_targets, *lora_saved, *lora_ranks, *lora_alphas;
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;
@@ -167,6 +168,8 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_model_folder(const struct dt_reading *r);
 int dt_take_train(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_lora_targets(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_lora_ranks(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_lora_alphas(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_raw_width(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_upload_timeout(const struct dt_reading *r, const struct cJSON *v);

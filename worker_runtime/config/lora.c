@@ -33,6 +33,30 @@ int dt_take_lora_saved(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
+int dt_take_lora_ranks(const struct dt_reading *r, const struct cJSON *v)
+{
+    r->draft->lora_ranks = v;
+    return 0;
+}
+
+int dt_take_lora_alphas(const struct dt_reading *r, const struct cJSON *v)
+{
+    r->draft->lora_alphas = v;
+    return 0;
+}
+
+static int settle_patterns(const struct dt_reading *r)
+{
+    struct dt_config_draft *d = r->draft;
+    struct dt_lora *l = &d->c.lora;
+    const struct dt_shape *s = &d->c.model.shape;
+    if (d->lora_ranks && dt_lora_pattern(l, s, false, d->lora_ranks, true, r->err) < 0)
+        return dt_err_wrap(r->err, "lora.rank_pattern");
+    if (d->lora_alphas && dt_lora_pattern(l, s, true, d->lora_alphas, true, r->err) < 0)
+        return dt_err_wrap(r->err, "lora.alpha_pattern");
+    return 0;
+}
+
 static int settle_saved(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
@@ -88,11 +112,12 @@ static int settle_from(const struct dt_reading *r)
     struct dt_err why = {0}, *err = r->err;
     struct dt_reading own = *r;
     const char *from = d->c.lora_from, *saves = d->c.train.save_dir;
-    if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved ||
-        d->lora_rslora >= 0 || d->lora_dora >= 0)
+    if (d->lora_r > 0 || d->lora_alpha > 0 || d->lora_targets || d->lora_saved || d->lora_ranks ||
+        d->lora_alphas || d->lora_rslora >= 0 || d->lora_dora >= 0)
         return dt_err_set(err, DT_E_USAGE,
-                          "lora.from: that folder says r, alpha, target_modules, modules_to_save, "
-                          "use_rslora and use_dora; drop those, or start new adapters without it");
+                          "lora.from: that folder says r, alpha, rank_pattern, alpha_pattern, "
+                          "target_modules, modules_to_save, use_rslora and use_dora; drop those, "
+                          "or start new adapters without it");
     int rc = take_adapters(r, from);
     own.err = &why;
     if (rc == 1 && saves && take_adapters(&own, saves) == 0) {
@@ -117,7 +142,7 @@ int dt_config_settle_lora(const struct dt_reading *r)
         l->alpha = d->lora_alpha > 0 ? (float)d->lora_alpha : 2 * (float)l->r;
         l->rslora = d->lora_rslora == 1;
         l->dora = d->lora_dora == 1;
-        if (settle_targets(r) < 0 || settle_saved(r) < 0)
+        if (settle_targets(r) < 0 || settle_patterns(r) < 0 || settle_saved(r) < 0)
             return -1;
     }
     if (d->lora_dropout >= 0)
@@ -157,6 +182,9 @@ void dt_config_put_lora(const struct dt_config *c, struct dt_buf *out)
     dt_json_put_bool(&w, "use_rslora", l->rslora);
     dt_json_put_bool(&w, "use_dora", l->dora);
     dt_json_put_text(&w, "base", c->lora_nf4 ? "nf4" : "full");
+    if (dt_lora_put_patterns(l, &c->model.shape, &w, false) < 0 ||
+        dt_lora_put_patterns(l, &c->model.shape, &w, true) < 0)
+        out->bad = true;
     put_saved(&w, l, &c->model.shape);
     dt_json_put_array(&w, "target_modules");
     if (dt_lora_each_target(l, &c->model.shape, put_name, &w, NULL) < 0)

@@ -62,7 +62,7 @@ static size_t adapted_outputs(const struct dt_shape *s, const struct dt_lora *l)
 {
     struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST], *last;
     size_t count;
-    if (!l || !l->dora || dt_lora_pairs(l, s, pairs, &count, NULL) < 0 || count == 0)
+    if (!l || !l->dora || dt_lora_pairs(l, s, 0, pairs, &count, NULL) < 0 || count == 0)
         return 0;
     last = &pairs[count - 1];
     return last->outs_at + last->out;
@@ -79,7 +79,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .logits = round_up(s->vocabulary, form.head_stride),
         .heads = s->heads,
         .pairs = s->head_dim / 2,
-        .low = o->lora ? o->lora->r : 0,
+        .low = o->lora ? dt_lora_span(o->lora, s).most.r : 0,
         .dropout = o->lora && o->lora->dropout > 0,
         .weight = o->nf4 ? largest_weight(s) : 0,
         .rnorms = adapted_outputs(s, o->lora),

@@ -36,7 +36,7 @@ struct dt_scratch {
     dt_elem *dwide;  /* [N, I]; [N, max(I, Q + 2 K)] where queries and keys are normed, and [N,
                         max(I, Q + 2 K, C)] with adapters, whose sum it is forward */
     /* Of adapters: what went through A, its gradient, and what dropout left of their input. */
-    dt_elem *low, *dlow; /* [N, r] */
+    dt_elem *low, *dlow; /* [N, r], of the largest rank */
     dt_elem *dropped;    /* [N, max(I, Q + 2 K, C)]; NULL without dropout */
     dt_elem *weight;     /* of the linear layer at hand, out of NF4; NULL where none is kept so */
     /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the

@@ -61,7 +61,7 @@ static struct dt_linear layer_a(const struct dt_block *b, const struct dt_lora_p
     return (struct dt_linear){
         .rows = b->rows,
         .in = p->in,
-        .out = b->adapters.r,
+        .out = p->r,
         .layout = DT_WEIGHT_OUT_IN,
         .weight = adapter_param(b, p->a_at),
     };
@@ -73,7 +73,7 @@ static struct dt_linear layer_b(const struct dt_block *b, const struct dt_linear
 {
     return (struct dt_linear){
         .rows = b->rows,
-        .in = b->adapters.r,
+        .in = p->r,
         .out = p->out,
         .out_stride = dt_linear_stride(l),
         .layout = DT_WEIGHT_OUT_IN,
@@ -127,10 +127,10 @@ static const dt_elem *drop(const struct dt_block *b, const struct dt_lora_pair *
     return b->scratch->dropped;
 }
 
-static void scale(const struct dt_block *b, dt_elem *low)
+static void scale(const struct dt_block *b, const struct dt_lora_pair *p, dt_elem *low)
 {
-    const struct dt_dropout d = {.scale = b->adapters.scale};
-    b->ops->dropout(&d, b->rows * b->adapters.r, low, false, low, b->stream);
+    const struct dt_dropout d = {.scale = p->scale};
+    b->ops->dropout(&d, b->rows * p->r, low, false, low, b->stream);
 }
 
 /* low = s A X, of what drop() gave. */
@@ -138,7 +138,7 @@ static void go_low(const struct dt_block *b, const struct dt_lora_pair *p, const
 {
     const struct dt_linear a = layer_a(b, p);
     b->ops->linear_forward(&a, b->scratch->low, x, b->stream);
-    scale(b, b->scratch->low);
+    scale(b, p, b->scratch->low);
 }
 
 /* SUM, from its column on, = s B A X. */
@@ -157,7 +157,7 @@ static void find_norms(const struct dt_block *b, const struct dt_linear *l,
                        const struct dt_lora_pair *p)
 {
     const struct dt_linear w = layer_w(b, l, p), own = dt_weight_open(b, &w);
-    b->ops->magnitude_norms(&own, b->adapters.r, b->adapters.scale, adapter_param(b, p->a_at),
+    b->ops->magnitude_norms(&own, p->r, p->scale, adapter_param(b, p->a_at),
                             adapter_param(b, p->b_at), b->adapters.rnorms + p->outs_at, b->stream);
 }
 
@@ -215,7 +215,7 @@ static void up_backward(const struct dt_block *b, const struct dt_linear *l,
     const struct dt_linear up = layer_b(b, l, p);
     b->ops->linear_backward(&up, s->dlow, false, adapter_grad(b, p->b_at), NULL, s->low, dsum,
                             b->stream);
-    scale(b, s->dlow);
+    scale(b, p, s->dlow);
 }
 
 /* A's gradient; and dx += what dlow means for X, and with dropout DBASE too, the gradient of

@@ -19,8 +19,7 @@
 /* The adapters of a block's linear layers; count 0: it has none. */
 struct dt_adapters {
     const struct dt_lora_pair *pairs;
-    size_t count, r;
-    float scale;
+    size_t count;
     const char *params; /* the unit's */
     char *grads;        /* laid out alike; NULL when going forward */
     float *rnorms;      /* of each output, from its layer's way forward on; NULL: no magnitudes */

@@ -8,11 +8,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_MOST 128
-
-float dt_lora_scale(const struct dt_lora *l)
+void dt_lora_finish(struct dt_lora *l)
 {
-    return l->alpha / (l->rslora ? sqrtf((float)l->r) : (float)l->r);
+    free(l->own);
+    l->own = NULL;
+}
+
+float dt_lora_scale(const struct dt_lora *l, size_t block, size_t which)
+{
+    const struct dt_lora_share h = dt_lora_share(l, block, which);
+    return h.alpha / (l->rslora ? sqrtf((float)h.r) : (float)h.r);
+}
+
+static void widen_span(struct dt_lora_span *span, const struct dt_lora_share *h)
+{
+    span->least.r = h->r < span->least.r ? h->r : span->least.r;
+    span->most.r = h->r > span->most.r ? h->r : span->most.r;
+    span->least.alpha = fminf(span->least.alpha, h->alpha);
+    span->most.alpha = fmaxf(span->most.alpha, h->alpha);
+}
+
+struct dt_lora_span dt_lora_span(const struct dt_lora *l, const struct dt_shape *s)
+{
+    struct dt_lora_span span = {{SIZE_MAX, INFINITY}, {0, 0}};
+    if (!l->own)
+        return (struct dt_lora_span){{l->r, l->alpha}, {l->r, l->alpha}};
+    for (size_t block = 0; block < s->layers; block++)
+        for (size_t i = 0; i < DT_BLOCK_TENSORS_MOST; i++) {
+            struct dt_lora_share h = dt_lora_share(l, block, i);
+            if (l->targets >> i & 1)
+                widen_span(&span, &h);
+        }
+    return span;
+}
+
+void dt_lora_say(const struct dt_lora *l, const struct dt_shape *s, char *out, size_t room)
+{
+    struct dt_lora_span span = dt_lora_span(l, s);
+    char ranks[48], alphas[48];
+    snprintf(ranks, sizeof ranks, span.least.r < span.most.r ? "%zu to %zu" : "%zu", span.least.r,
+             span.most.r);
+    snprintf(alphas, sizeof alphas, span.least.alpha < span.most.alpha ? "%g to %g" : "%g",
+             (double)span.least.alpha, (double)span.most.alpha);
+    snprintf(out, room, "rank %s, alpha %s", ranks, alphas);
 }
 
 /* -- the linear layers of a block ------------------------------------------------------------- */
@@ -48,10 +86,10 @@ static const struct dt_tensor *next_layer(const struct layers *y, size_t *i)
 }
 
 /* The layer's path in the model that has a head, as peft calls it. */
-static void path_of(const struct layers *y, const struct dt_tensor *t, char out[PATH_MOST])
+static void path_of(const struct layers *y, const struct dt_tensor *t, char out[DT_LORA_PATH_MOST])
 {
     bool bare = y->shape->family == DT_GPT2 && y->shape->tied;
-    snprintf(out, PATH_MOST, "%s%s", bare ? "transformer." : "", t->name);
+    snprintf(out, DT_LORA_PATH_MOST, "%s%s", bare ? "transformer." : "", t->name);
     *strrchr(out, '.') = '\0'; /* ".weight" */
 }
 
@@ -78,7 +116,7 @@ static int refuse(const struct layers *y, const char *name, struct dt_err *err)
 {
     struct dt_buf known = {0};
     const struct dt_tensor *t;
-    char path[PATH_MOST];
+    char path[DT_LORA_PATH_MOST];
     for (size_t i = 0; (t = next_layer(y, &i));) {
         path_of(y, t, path);
         dt_buf_printf(&known, "%s%s", known.len ? ", " : "", inner_path(path));
@@ -95,7 +133,7 @@ int dt_lora_target(struct dt_lora *l, const struct dt_shape *s, const char *name
     struct layers y;
     uint32_t targets = 0;
     const struct dt_tensor *t;
-    char path[PATH_MOST];
+    char path[DT_LORA_PATH_MOST];
     if (open_layers(&y, s, err) < 0)
         return -1;
     for (size_t i = 0; (t = next_layer(&y, &i));) {
@@ -131,7 +169,7 @@ static size_t count_meant(const struct layers *y, const char *name)
 {
     const struct dt_tensor *t;
     size_t n = 0;
-    char path[PATH_MOST];
+    char path[DT_LORA_PATH_MOST];
     for (size_t i = 0; (t = next_layer(y, &i));) {
         path_of(y, t, path);
         n += means(name, path);
@@ -139,21 +177,43 @@ static size_t count_meant(const struct layers *y, const char *name)
     return n;
 }
 
-int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
-                        void (*say)(void *arg, const char *name), void *arg, struct dt_err *err)
+int dt_lora_layers(const struct dt_lora *l, const struct dt_shape *s,
+                   struct dt_lora_layer layers[DT_BLOCK_TENSORS_MOST], size_t *count,
+                   struct dt_err *err)
 {
     struct layers y;
     const struct dt_tensor *t;
-    char path[PATH_MOST];
     if (open_layers(&y, s, err) < 0)
         return -1;
+    *count = 0;
     for (size_t i = 0; (t = next_layer(&y, &i));) {
-        path_of(&y, t, path);
-        bool alone = count_meant(&y, last_name(path)) == 1;
-        if (is_target(l, t))
-            say(arg, alone ? last_name(path) : inner_path(path));
+        if (!is_target(l, t))
+            continue;
+        struct dt_lora_layer *to = &layers[(*count)++];
+        to->which = t->which;
+        path_of(&y, t, to->path);
+        to->inner = inner_path(to->path);
+        to->name = count_meant(&y, last_name(to->path)) == 1 ? last_name(to->path) : to->inner;
     }
     close_layers(&y);
+    return 0;
+}
+
+void dt_lora_path(const struct dt_lora_layer *y, size_t block, char out[DT_LORA_PATH_MOST])
+{
+    int before = (int)(y->inner - y->path) - (int)strlen(".0.");
+    snprintf(out, DT_LORA_PATH_MOST, "%.*s.%u.%s", before, y->path, (unsigned)block, y->inner);
+}
+
+int dt_lora_each_target(const struct dt_lora *l, const struct dt_shape *s,
+                        void (*say)(void *arg, const char *name), void *arg, struct dt_err *err)
+{
+    struct dt_lora_layer layers[DT_BLOCK_TENSORS_MOST];
+    size_t count;
+    if (dt_lora_layers(l, s, layers, &count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        say(arg, layers[i].name);
     return 0;
 }
 
@@ -184,25 +244,28 @@ int dt_lora_save(struct dt_lora *l, const struct dt_shape *s, const char *name, 
 /* -- tensors ---------------------------------------------------------------------------------- */
 
 /* GPT-2 stores [in, out], a Llama [out, in]. */
-static struct dt_lora_pair pair_of(const struct dt_lora *l, const struct dt_shape *s,
+static struct dt_lora_pair pair_of(const struct dt_lora *l, const struct dt_shape *s, size_t block,
                                    const struct dt_tensor *t, size_t at)
 {
+    size_t r = dt_lora_share(l, block, t->which).r;
     size_t in = t->dims[s->family == DT_GPT2 ? 0 : 1], out = t->count / in;
     return (struct dt_lora_pair){.tensor = t->which,
                                  .in = in,
                                  .out = out,
+                                 .r = r,
+                                 .scale = dt_lora_scale(l, block, t->which),
                                  .a_at = at,
-                                 .b_at = at + l->r * in,
-                                 .m_at = at + l->r * (in + out)};
+                                 .b_at = at + r * in,
+                                 .m_at = at + r * (in + out)};
 }
 
 /* Elements of all its tensors. */
 static size_t pair_size(const struct dt_lora *l, const struct dt_lora_pair *p)
 {
-    return l->r * (p->in + p->out) + (l->dora ? p->out : 0);
+    return p->r * (p->in + p->out) + (l->dora ? p->out : 0);
 }
 
-int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
+int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s, size_t block,
                   struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST], size_t *count,
                   struct dt_err *err)
 {
@@ -214,7 +277,7 @@ int dt_lora_pairs(const struct dt_lora *l, const struct dt_shape *s,
     for (size_t i = 0, at = 0, outs = 0; (t = next_layer(&y, &i));) {
         if (!is_target(l, t))
             continue;
-        struct dt_lora_pair p = pair_of(l, s, t, at);
+        struct dt_lora_pair p = pair_of(l, s, block, t, at);
         p.outs_at = outs;
         at += pair_size(l, &p);
         outs += p.out;
@@ -244,17 +307,17 @@ static void set_block(const struct dt_lora *l, const struct layers *y, size_t bl
     static const char *const kinds[] = {"A.weight", "B.weight", "magnitude_vector"};
     const struct dt_tensor *t;
     size_t index = 0, at = 0;
-    char path[PATH_MOST];
+    char path[DT_LORA_PATH_MOST];
     for (size_t i = 0; (t = next_layer(y, &i));) {
         if (!is_target(l, t))
             continue;
-        struct dt_lora_pair p = pair_of(l, y->shape, t, at);
+        struct dt_lora_pair p = pair_of(l, y->shape, block, t, at);
         const struct dt_tensor all[] = {
-            {.dims = {l->r, p.in},
+            {.dims = {p.r, p.in},
              .rank = 2,
              .offset = p.a_at,
              .init_bound = 1 / sqrtf((float)p.in)},
-            {.dims = {p.out, l->r}, .rank = 2, .offset = p.b_at, .rate = l->plus_ratio},
+            {.dims = {p.out, p.r}, .rank = 2, .offset = p.b_at, .rate = l->plus_ratio},
             {.dims = {p.out, 1}, .rank = 1, .offset = p.m_at, .rate = l->plus_ratio},
         };
         path_of(y, t, path);
@@ -272,7 +335,7 @@ static void set_block(const struct dt_lora *l, const struct layers *y, size_t bl
 static void set_saved(const struct layers *y, const struct dt_tensor *own, size_t unit,
                       struct dt_tensor *to)
 {
-    char path[PATH_MOST];
+    char path[DT_LORA_PATH_MOST];
     path_of(y, own, path);
     *to = *own;
     to->unit = unit;

@@ -4,13 +4,13 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/json_write.h"
 
-#define R_MOST 65536
-#define ALPHA_MOST 1e6
 #define DROPOUT_MOST 0.99 /* as lora.dropout: what stays is divided by 1 less it, as a float */
 
 static void put_target(void *writer, const char *name)
@@ -18,10 +18,26 @@ static void put_target(void *writer, const char *name)
     dt_json_put_text(writer, NULL, name);
 }
 
-static void put_empty(struct dt_json_writer *w, const char *name)
+/* A float in as few digits as give it again. */
+static void put_pattern(void *writer, const char *pattern, double number)
 {
-    dt_json_put_object(w, name);
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        double off = (double)strtof(text, NULL) - number;
+        if (!(off < 0 || off > 0))
+            break;
+    }
+    dt_json_put_raw(writer, pattern, "%s", text);
+}
+
+int dt_lora_put_patterns(const struct dt_lora *l, const struct dt_shape *s,
+                         struct dt_json_writer *w, bool alphas)
+{
+    dt_json_put_object(w, alphas ? "alpha_pattern" : "rank_pattern");
+    int rc = dt_lora_each_pattern(l, s, alphas, put_pattern, w, NULL);
     dt_json_put_end(w);
+    return rc;
 }
 
 static void put_saved(struct dt_json_writer *w, const struct dt_lora *l, const struct dt_shape *s)
@@ -44,7 +60,8 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
 {
     struct dt_json_writer w = {.out = out, .style = DT_JSON_SPACED, .lines = 2};
     dt_json_put_object(&w, NULL);
-    put_empty(&w, "alpha_pattern");
+    if (dt_lora_put_patterns(l, s, &w, true) < 0)
+        out->bad = true;
     dt_json_put_text(&w, "base_model_name_or_path", base);
     dt_json_put_text(&w, "bias", "none");
     dt_json_put_bool(&w, "fan_in_fan_out", s->family == DT_GPT2);
@@ -57,7 +74,8 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
     put_saved(&w, l, s);
     dt_json_put_text(&w, "peft_type", "LORA");
     dt_json_put_uint(&w, "r", l->r);
-    put_empty(&w, "rank_pattern");
+    if (dt_lora_put_patterns(l, s, &w, false) < 0)
+        out->bad = true;
     dt_json_put_array(&w, "target_modules");
     if (dt_lora_each_target(l, s, put_target, &w, NULL) < 0)
         out->bad = true;
@@ -82,9 +100,15 @@ static bool is_off(const struct cJSON *v)
 static int refuse_others(const struct dt_json *doc, struct dt_err *err)
 {
     static const char *const ours_is_off[] = {
-        "alpha_pattern",     "alora_invocation_tokens", "bias",       "exclude_modules",
-        "layer_replication", "layers_to_transform",     "lora_bias",  "rank_pattern",
-        "target_parameters", "trainable_token_indices", "use_qalora",
+        "alora_invocation_tokens",
+        "bias",
+        "exclude_modules",
+        "layer_replication",
+        "layers_to_transform",
+        "lora_bias",
+        "target_parameters",
+        "trainable_token_indices",
+        "use_qalora",
     };
     for (size_t i = 0; i < sizeof ours_is_off / sizeof *ours_is_off; i++)
         if (!is_off(cJSON_GetObjectItemCaseSensitive(doc->root, ours_is_off[i])))
@@ -130,6 +154,19 @@ static int read_targets(struct dt_lora *l, const struct dt_shape *s, const struc
     return 0;
 }
 
+/* Patterns may well be of layers that have no adapter, which peft takes no notice of. */
+static int read_patterns(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
+                         struct dt_err *err)
+{
+    static const char *const names[] = {"rank_pattern", "alpha_pattern"};
+    for (int i = 0; i < 2; i++) {
+        const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(doc->root, names[i]);
+        if (!is_off(v) && dt_lora_pattern(l, s, i == 1, v, false, err) < 0)
+            return dt_err_wrap(err, "%s", names[i]);
+    }
+    return 0;
+}
+
 static int read_saved(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,
                       struct dt_err *err)
 {
@@ -151,7 +188,8 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
     int64_t r = 8;
     double alpha = 8, dropout = 0;
     bool rslora = false, dora = false;
-    if (dt_json_has(doc->root, "r") && dt_json_int(doc, NULL, "r", 1, R_MOST, &r, err) < 0)
+    if (dt_json_has(doc->root, "r") &&
+        dt_json_int(doc, NULL, "r", 1, DT_LORA_RANK_MOST, &r, err) < 0)
         return -1;
     if (dt_json_has(doc->root, "lora_alpha") &&
         dt_json_number(doc, NULL, "lora_alpha", &alpha, err) < 0)
@@ -164,7 +202,7 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
         return -1;
     if (dt_json_has(doc->root, "use_dora") && dt_json_bool(doc, NULL, "use_dora", &dora, err) < 0)
         return -1;
-    if (!(alpha > 0 && alpha <= ALPHA_MOST) || !(dropout >= 0 && dropout <= DROPOUT_MOST))
+    if (!(alpha > 0 && alpha <= DT_LORA_ALPHA_MOST) || !(dropout >= 0 && dropout <= DROPOUT_MOST))
         return dt_err_set(err, DT_E_USAGE, "lora_alpha %g or lora_dropout %g cannot be", alpha,
                           dropout);
     l->r = (size_t)r;
@@ -186,5 +224,8 @@ int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_js
     if (refuse_others(doc, err) < 0 || check_beginning(doc, err) < 0 ||
         read_numbers(l, doc, err) < 0)
         return -1;
-    return read_targets(l, s, doc, err) < 0 ? -1 : read_saved(l, s, doc, err);
+    dt_lora_finish(l);
+    if (read_targets(l, s, doc, err) < 0 || read_patterns(l, s, doc, err) < 0)
+        return -1;
+    return read_saved(l, s, doc, err);
 }

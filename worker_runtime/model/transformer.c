@@ -443,7 +443,21 @@ static int find_tensors(struct dt_transformer *t, struct dt_err *err)
 static int find_pairs(struct dt_transformer *t, struct dt_err *err)
 {
     const struct dt_lora *lora = t->options.lora;
-    return lora ? dt_lora_pairs(lora, &t->shape, t->pairs, &t->pair_count, err) : 0;
+    struct dt_lora_pair found[DT_BLOCK_TENSORS_MOST];
+    if (!lora)
+        return 0;
+    t->pair_count = (size_t)__builtin_popcount(lora->targets);
+    t->pairs = calloc(t->shape.layers * t->pair_count + 1, sizeof *t->pairs);
+    if (!t->pairs)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for adapters of %zu blocks",
+                          t->shape.layers);
+    for (size_t block = 0; block < t->shape.layers; block++) {
+        size_t count;
+        if (dt_lora_pairs(lora, &t->shape, block, found, &count, err) < 0)
+            return -1;
+        memcpy(t->pairs + block * t->pair_count, found, t->pair_count * sizeof *found);
+    }
+    return 0;
 }
 
 /* Work is not the same twice where chance is in it. */
@@ -497,6 +511,7 @@ void dt_transformer_destroy(struct dt_transformer *t)
     if (t->tape)
         t->device->tapes->close(t->tape);
     dt_activations_destroy(&t->a, t->device);
+    free(t->pairs);
     free(t->losses);
     free(t->places);
     free(t);

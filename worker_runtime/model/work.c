@@ -97,10 +97,8 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
         return (struct dt_adapters){0};
     bool drops = w->train && l->dropout > 0;
     return (struct dt_adapters){
-        .pairs = t->pairs,
+        .pairs = t->pairs + w->block * t->pair_count,
         .count = t->pair_count,
-        .r = l->r,
-        .scale = dt_lora_scale(l),
         .params = w->adapters,
         .grads = w->dadapters,
         .rnorms = t->a.rnorms ? t->a.rnorms + w->block * t->a.block_rnorms : NULL,

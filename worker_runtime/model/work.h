@@ -17,7 +17,7 @@ struct dt_transformer {
     size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
     size_t block_count[DT_BLOCK_TENSORS_MOST]; /* numbers of a block's tensors */
     struct dt_zero *adapters;                  /* NULL: the model alone, and all of it is trained */
-    struct dt_lora_pair pairs[DT_BLOCK_TENSORS_MOST]; /* of each block */
+    struct dt_lora_pair *pairs;                /* [layers, pair_count]; NULL: no adapters */
     size_t pair_count;
     uint64_t first_sample; /* of the micro-batch that goes forward next */
     float *losses;         /* host memory, as are these */

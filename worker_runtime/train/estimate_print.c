@@ -68,14 +68,15 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
 {
     struct dt_batch b;
     struct dt_err err;
+    char shares[100];
+    dt_lora_say(&c->lora, &c->model.shape, shares, sizeof shares);
     dt_buf_printf(out, "%.1f million parameters in %s; %d rank%s, %d on each host\n",
                   (double)dt_shape_params(&c->model.shape) * 1e-6, precision(c), at->world,
                   at->world == 1 ? "" : "s", at->local);
     if (c->lora.r > 0)
-        dt_buf_printf(out,
-                      "they are frozen%s; %s of rank %zu with %.2f million in fp32 are trained\n",
+        dt_buf_printf(out, "they are frozen%s; %s of %s with %.2f million in fp32 are trained\n",
                       c->lora_nf4 ? ", in NF4 what is in linear layers of blocks" : "",
-                      c->lora.dora ? "adapters and magnitudes" : "adapters", c->lora.r,
+                      c->lora.dora ? "adapters and magnitudes" : "adapters", shares,
                       (double)e->trained * 1e-6);
     if (dt_batch_resolve(&b, &c->batch, at->world, &err) < 0)
         dt_buf_printf(out, "no batch fits this world: %s\n", err.text);

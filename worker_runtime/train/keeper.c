@@ -4,10 +4,12 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/train/rescue.h"
 #include "worker_runtime/vault/move.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -84,13 +86,28 @@ static int draw_mark(struct dt_trainer *t, struct dt_err *err)
     return dt_coll_broadcast(t->world, mark, sizeof *mark, DT_U8, 0, err);
 }
 
+/* The rank and alpha of each layer, as one number. */
+static uint64_t mix_shares(const struct dt_lora *l, const struct dt_shape *s)
+{
+    uint64_t all = 0;
+    for (size_t block = 0; block < s->layers; block++)
+        for (size_t i = 0; i < DT_BLOCK_TENSORS_MOST; i++) {
+            const struct dt_lora_share h = dt_lora_share(l, block, i);
+            uint32_t alpha;
+            memcpy(&alpha, &h.alpha, sizeof alpha);
+            all = dt_mix(all ^ ((uint64_t)h.r << 32 | alpha));
+        }
+    return all;
+}
+
 uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base)
 {
     const struct dt_lora *l = t->saved.lora;
     char meaning[PATH_MAX + 100] = "";
     if (l)
-        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %d, %d, nf4 %d, %s", l->r,
-                 (double)l->alpha, l->rslora, l->dora, t->config->lora_nf4, base ? base : "");
+        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %" PRIx64 ", %d, %d, nf4 %d, %s",
+                 l->r, (double)l->alpha, mix_shares(l, &t->config->model.shape), l->rslora, l->dora,
+                 t->config->lora_nf4, base ? base : "");
     return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
 }
 

@@ -386,11 +386,13 @@ static void introduce_adapters(struct dt_trainer *t)
     const struct dt_lora *l = t->saved.lora;
     double all = (double)dt_shape_params(&t->config->model.shape);
     double trained = (double)dt_zero_elements(t->zero);
-    if (l)
-        dt_metrics_say(t->metrics,
-                       "%s of rank %zu, alpha %g: %.2f M parameters are trained, %.2f %% of them",
-                       l->dora ? "DoRA" : "LoRA", l->r, (double)l->alpha, trained * 1e-6,
-                       100 * trained / (all + trained));
+    char shares[100];
+    if (!l)
+        return;
+    dt_lora_say(l, &t->shape, shares, sizeof shares);
+    dt_metrics_say(t->metrics, "%s of %s: %.2f M parameters are trained, %.2f %% of them",
+                   l->dora ? "DoRA" : "LoRA", shares, trained * 1e-6,
+                   100 * trained / (all + trained));
 }
 
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
