@@ -71,10 +71,10 @@ static const struct row qwen_rows[] = {
     {"mlp.down_proj.weight", "ffn_down.weight", DT_GGUF_AS_IT_IS},
 };
 
+/* Without a head: check_head(). */
 static const struct row gemma_rows[] = {
     {"embed_tokens.weight", "token_embd.weight", DT_GGUF_AS_IT_IS},
     {"norm.weight", "output_norm.weight", DT_GGUF_PLUS_ONE},
-    {"lm_head.weight", "output.weight", DT_GGUF_AS_IT_IS},
     {"input_layernorm.weight", "attn_norm.weight", DT_GGUF_PLUS_ONE},
     {"self_attn.q_proj.weight", "attn_q.weight", DT_GGUF_AS_IT_IS},
     {"self_attn.k_proj.weight", "attn_k.weight", DT_GGUF_AS_IT_IS},
@@ -328,6 +328,18 @@ static int check_later_gemma(const struct later_gemma *l, const struct dt_shape 
     return 0;
 }
 
+/* llama.cpp does not load a Gemma 1 or 2 with a tensor for the head. */
+static int check_head(const struct dt_shape *s, struct dt_err *err)
+{
+    if (s->tied || (s->family != DT_GEMMA && s->family != DT_GEMMA2))
+        return 0;
+    return dt_err_set(
+        err, DT_E_USAGE,
+        "tie_word_embeddings: llama.cpp has this family with the vectors of tokens as "
+        "its head alone, and this model has a head of its own; write a folder of "
+        "Hugging Face's, by --to hf");
+}
+
 static int put_caps(struct dt_gguf *g, const struct family *f, const struct dt_shape *s,
                     struct dt_err *err)
 {
@@ -358,7 +370,7 @@ int dt_gguf_put_model(struct dt_gguf *g, const struct dt_shape *s, enum dt_gguf_
                       struct dt_err *err)
 {
     const struct family *f = find_family(s, err);
-    if (!f)
+    if (!f || check_head(s, err) < 0)
         return -1;
     dt_gguf_put_text(g, "general.architecture", dt_bytes_of(f->name));
     dt_gguf_put_u32(g, "general.file_type", file_type(main));
