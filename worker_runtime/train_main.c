@@ -394,7 +394,9 @@ static int estimate(const struct dt_train_args *a, const struct dt_config *c, st
         at.gpus = dt_device_gpu_memory(at.local, &at.gpu, &why);
     at.on_gpu = at.gpus > 0 || strcmp(c->train.device, "cuda") == 0;
     at.no_gpu = at.gpus < 0 ? why.text : NULL;
-    int rc = dt_estimate_print(c, &at, &out, err);
+    int rc = at.on_gpu ? dt_config_check_gpu(c, err) : 0;
+    if (rc == 0)
+        rc = dt_estimate_print(c, &at, &out, err);
     fputs(dt_buf_cstr(&out), stdout);
     dt_buf_finish(&out);
     return rc < 0 ? dt_err_wrap(err, "--estimate") : 0;

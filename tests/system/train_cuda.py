@@ -74,6 +74,9 @@ def offloading(s):
     for device in ("cuda", "auto"):
         c = s.config("c.json", device=device, steps=1, **SIZE, **offload)
         s.run(c, env=gpus(1), world=1, status=1).expect(r"offloading from a GPU to the CPU is not implemented; drop offload_optimizer")
+        program = s.start_words([s.tools.train, "--estimate", c], gpus(1))
+        program.expect(r"offloading from a GPU to the CPU is not implemented")
+        tap.check_equal((program.end(), program.says("stage")), (2, False), "what --estimate says of it")
     s.run(s.config("c.json", device="cpu", steps=1, **SIZE, **offload), world=1)
 
 
