@@ -4,6 +4,7 @@
 #include "worker_runtime/zero/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker_runtime/zero/slots.h"
 #include "worker_runtime/zero/stage.h"
@@ -44,24 +45,45 @@ static int others_are_done(struct dt_zero *z, struct dt_err *err)
     return dt_zero_barrier(z, err);
 }
 
-static int fill_unit(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void *arg,
-                     struct dt_err *err)
+static void fill_shard(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void *arg, float *to)
+{
+    struct dt_piece p;
+    for (size_t i = 0; i < z->unit[unit].params; i++)
+        if (dt_zero_piece(z, unit, z->rank, i, &p))
+            fill(arg, unit, i, p.first, p.count, to + p.at);
+}
+
+/* By way of the host's memory. */
+static int fill_device(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void *arg,
+                       struct dt_err *err)
 {
     size_t n = z->layout.unit[unit].shard;
     float *host = calloc(n, sizeof *host); /* padding is 0 */
     if (!host)
         return dt_err_set(err, DT_E_MEMORY, "no memory to fill %zu parameters", n);
-    struct dt_piece p;
-    for (size_t i = 0; i < z->unit[unit].params; i++)
-        if (dt_zero_piece(z, unit, z->rank, i, &p))
-            fill(arg, unit, i, p.first, p.count, host + p.at);
+    fill_shard(z, unit, fill, arg, host);
     z->device->table->from_host(z->device, dt_zero_master(z, unit, z->rank), host,
                                 n * sizeof *host);
-    if (z->o.frozen)
-        dt_zero_derive(z, unit, z->rank);
     int rc = dt_device_sync(z->device, err);
     free(host);
     return rc;
+}
+
+/* Where the host's memory is the device's, a unit is filled in its place: a copy of the largest
+ * one, an embedding, would be more than all activations. */
+static int fill_unit(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void *arg,
+                     struct dt_err *err)
+{
+    float *master = dt_zero_master(z, unit, z->rank);
+    if (z->device->coll && fill_device(z, unit, fill, arg, err) < 0)
+        return -1;
+    if (!z->device->coll) {
+        memset(master, 0, z->layout.unit[unit].shard * sizeof *master); /* padding is 0 */
+        fill_shard(z, unit, fill, arg, master);
+    }
+    if (z->o.frozen)
+        dt_zero_derive(z, unit, z->rank);
+    return dt_device_sync(z->device, err);
 }
 
 int dt_zero_fill(struct dt_zero *z, dt_zero_fill_fn fill, void *arg, struct dt_err *err)
