@@ -36,7 +36,7 @@ struct dt_cuda_memory *dt_cuda_memory_create(const struct dt_cuda_memory_calls *
 void dt_cuda_memory_destroy(struct dt_cuda_memory *m); /* and all that was not given back */
 
 /* 256-byte aligned, not cleared. WHAT it is for lasts as long as M. Where there is not enough,
- * DT_E_MEMORY says who holds how much and what to change. */
+ * DT_E_MEMORY says who holds how much. */
 void *dt_cuda_memory_alloc(struct dt_cuda_memory *m, size_t bytes, const char *what,
                            struct dt_err *err);
 /* AT from alloc, or NULL. */

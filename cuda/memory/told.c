@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* That a GPU is full, in the one sentence an error has room for: what was wanted, what there is,
- * who has it, and which keys of the configuration need less. */
+ * and who has it. What would need less is known to who has a configuration. */
 #include "cuda/memory/inside.h"
 
 #include <stdarg.h>
@@ -8,10 +8,6 @@
 #include <string.h>
 
 enum { NAMED = 3 }; /* holders told by name; the others in one sum */
-
-static const char advice[] =
-    "try a smaller train_micro_batch_size_per_gpu with more gradient_accumulation_steps, "
-    "model.activation_checkpointing, a higher zero_optimization.stage, or more GPUs";
 
 static const char *size_text(size_t bytes, char out[32])
 {
@@ -96,6 +92,6 @@ void dt_cuda_memory_say_short(const struct dt_cuda_memory *m, size_t wanted, con
     char size[32];
     say_device(m, &t);
     say_holders(m, &t);
-    dt_err_set(err, DT_E_MEMORY, "%s has no room for %s of %.40s%s; %s", m->calls.name,
-               size_text(wanted, size), what, t.at, advice);
+    dt_err_set(err, DT_E_MEMORY, "%s has no room for %s of %.40s%s", m->calls.name,
+               size_text(wanted, size), what, t.at);
 }

@@ -198,7 +198,7 @@ TEST(sizes_that_overflow_are_refused)
     dt_cuda_memory_destroy(m);
 }
 
-TEST(the_error_says_who_holds_how_much_and_what_to_change)
+TEST(the_error_says_who_holds_how_much)
 {
     struct straw s = device_of(80 * GIB);
     s.others = 10 * GIB;
@@ -215,9 +215,7 @@ TEST(the_error_says_who_holds_how_much_and_what_to_change)
                "GPU 3 has no room for 12 GiB of activations: 5.0 GiB of 80 GiB are free, 10 GiB "
                "are others' and CUDA's own, and a worker may have 70 GiB; this worker: optimizer "
                "state 30 GiB, gradients 20 GiB, parameters 10 GiB, more 4.0 GiB, in pieces too "
-               "small 1.0 GiB; try a smaller train_micro_batch_size_per_gpu with more "
-               "gradient_accumulation_steps, model.activation_checkpointing, a higher "
-               "zero_optimization.stage, or more GPUs");
+               "small 1.0 GiB");
     CHECK_EQ(err.code, DT_E_MEMORY);
     dt_cuda_memory_destroy(m);
 }

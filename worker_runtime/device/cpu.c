@@ -38,10 +38,7 @@ static void *cpu_alloc(struct dt_device *d, size_t bytes, const char *what, stru
     size_t size = (bytes + align - 1) / align * align;
     void *at = aligned_alloc(align, size ? size : align);
     if (!at) {
-        dt_err_set(err, DT_E_MEMORY,
-                   "no memory for %zu bytes of %s on the CPU; a smaller micro-batch or a higher "
-                   "ZeRO stage needs less",
-                   bytes, what);
+        dt_err_set(err, DT_E_MEMORY, "no memory for %zu bytes of %s on the CPU", bytes, what);
         return NULL;
     }
     if (align == HUGE_PAGE)

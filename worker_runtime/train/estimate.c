@@ -180,6 +180,12 @@ static void add(size_t *sum, size_t bytes)
         *sum = SIZE_MAX;
 }
 
+/* Each rank on a GPU has one to itself; on a CPU all of a host share its memory. */
+size_t dt_estimate_room(const struct dt_estimate_place *at)
+{
+    return at->gpus > 0 ? at->gpu.free : at->memory / (size_t)at->local;
+}
+
 bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_place *at)
 {
     enum dt_vault_use use = c->train.vault;

@@ -8,16 +8,10 @@
 
 #define STAGES 4
 
-/* Each rank on a GPU has one to itself; on a CPU all of a host share its memory. */
-static size_t room_of_rank(const struct dt_estimate_place *at)
-{
-    return at->gpus > 0 ? at->gpu.free : at->memory / (size_t)at->local;
-}
-
 static bool fits(const struct dt_config *c, const struct dt_estimate_place *at, int stage)
 {
     struct dt_estimate e;
-    return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= room_of_rank(at);
+    return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= dt_estimate_room(at);
 }
 
 static const char *size_text(size_t bytes, char out[24])

@@ -10,7 +10,7 @@
  *     validate.c  measures
  *     best.c      knows the step that was measured best
  *     saver.c     has checkpoints written beside the steps
- *     room.c      what memory the host has left; touched.c: what this rank has of it already
+ *     room.c      what memory the host has left, and what to change where there is not enough; touched.c: what this rank has of it already
  *     keeper.c    keeps the last steps in the vault, and tells of a step when it is safe
  *     uploader.c  has checkpoints uploaded; restore.c brings them back
  *     rescue.c    saves what the vault has when the ranks are gone */
@@ -57,6 +57,7 @@ struct dt_trainer {
     struct dt_context *context;
     struct dt_coll *world; /* for what all ranks agree on */
     int rank, ranks;       /* of it */
+    size_t memory_left;    /* of this host, before any was taken; 0: nobody knows */
     struct dt_mesh mesh;   /* who shares what with this rank */
     struct dt_device *device;
     struct dt_page_writer *page;
@@ -209,6 +210,12 @@ void dt_trainer_note_state(struct dt_trainer *t);
 /* Bytes of this host's memory, or of the control group that the ranks are in, that will be left
  * when all of its ranks have what they train with; -1: nobody knows. */
 int64_t dt_trainer_memory_left(const struct dt_trainer *t);
+
+/* Before memory is taken: a warning where this host has less than the estimate, with what to
+ * change. A guess, so the run goes on. */
+void dt_trainer_look_at_room(struct dt_trainer *t);
+/* Puts what would take less memory behind ERR, that there is not enough. */
+void dt_trainer_advise(const struct dt_trainer *t, struct dt_err *err);
 
 /* Begins a checkpoint of the state at hand; one still under way is brought to its end first.
  * Collective. */

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host's memory has room for beside the training itself. Most of what a run takes is not
- * there before its first step: memory counts when it is touched. */
+/* What this host's memory has room for, and what is said where it has too little. Most of what a
+ * run takes is not there before its first step: memory counts when it is touched. */
 #include "base/cgroup.h"
+#include "base/say.h"
+#include "base/str.h"
+#include "worker_runtime/train/advice.h"
 #include "worker_runtime/train/estimate.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/train/touched.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* Of a GPU nobody looks how much was free: another rank may be taking it. */
+static struct dt_estimate_place place_of(const struct dt_trainer *t)
+{
+    bool on_gpu = strcmp(t->device->name, "cpu") != 0;
+    return (struct dt_estimate_place){.world = t->ranks,
+                                      .local = dt_context_local_world(t->context),
+                                      .memory = on_gpu ? 0 : t->memory_left,
+                                      .on_gpu = on_gpu};
+}
 
 /* What this rank will take of the host's memory. */
 static int64_t wanted(const struct dt_trainer *t)
 {
-    struct dt_estimate_place at = {.world = t->ranks,
-                                   .local = dt_context_local_world(t->context),
-                                   .on_gpu = strcmp(t->device->name, "cpu") != 0};
+    struct dt_estimate_place at = place_of(t);
     struct dt_estimate e;
     if (dt_estimate(t->config, &at, t->config->zero.stage, &e, NULL) < 0)
         return 0;
@@ -30,4 +42,46 @@ int64_t dt_trainer_memory_left(const struct dt_trainer *t)
     if (left < 0 || more <= 0)
         return left;
     return left > more * local ? left - more * local : 0;
+}
+
+/* "; try ..." into OUT. */
+static void write_advice(const struct dt_trainer *t, char *out, size_t size)
+{
+    static const char try[] = "; try ";
+    struct dt_advice all[DT_ADVICE_MOST];
+    struct dt_estimate_place at = place_of(t);
+    size_t count = dt_advice_find(t->config, &at, all), used = sizeof try - 1;
+    if (size > 0)
+        *out = '\0';
+    if (size > used && *dt_advice_write(all, count, t->ranks == 1, out + used, size - used))
+        memcpy(out, try, used);
+}
+
+void dt_trainer_look_at_room(struct dt_trainer *t)
+{
+    struct dt_estimate_place at = place_of(t);
+    struct dt_cgroup memory;
+    struct dt_estimate e;
+    char line[900], advice[700], needed[24], there[24];
+    dt_cgroup_find(&memory, "memory", "");
+    int64_t left = dt_cgroup_memory_left(&memory);
+    at.memory = t->memory_left = left > 0 ? (size_t)left : 0;
+    if (left < 0 || at.on_gpu || dt_context_local_rank(t->context) != 0 ||
+        dt_estimate(t->config, &at, t->config->zero.stage, &e, NULL) < 0 ||
+        e.total <= dt_estimate_room(&at))
+        return;
+    write_advice(t, advice, sizeof advice);
+    snprintf(line, sizeof line,
+             "this run wants about %s%s, and %s of this host's memory are left, so the kernel may "
+             "kill it%s",
+             dt_str_from_size(e.total, needed, sizeof needed),
+             at.local == 1 ? "" : " in each of its ranks",
+             dt_str_from_size((uint64_t)left, there, sizeof there), advice);
+    dt_say(DT_TRAIN_PROGRAM, line);
+}
+
+void dt_trainer_advise(const struct dt_trainer *t, struct dt_err *err)
+{
+    size_t used = strlen(err->text);
+    write_advice(t, err->text + used, sizeof err->text - used);
 }

@@ -608,8 +608,10 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
         dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
         find_start(t, &found, err) < 0 || find_weights(t, &found, err) < 0 ||
-        dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
-        open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
+        dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0)
+        return -1;
+    dt_trainer_look_at_room(t);
+    if (open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
         first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
         dt_agree(t->world, open_records(t, &found, err), err) < 0 || dt_best_begin(t, err) < 0)
         return -1;

@@ -416,6 +416,8 @@ int dt_train_run(struct dt_context *context, const struct dt_train_options *o,
     int rc = dt_trainer_open(&t, context, o, err);
     if (rc == 0)
         rc = loop(&t, end, err);
+    if (rc < 0 && err->code == DT_E_MEMORY)
+        dt_trainer_advise(&t, err);
     if (rc == 0 && t.metrics)
         say_end(&t, *end);
     dt_trainer_close(&t);
