@@ -279,14 +279,18 @@ def a_peer_stays(s):
 
 @training.story
 def memory(s):
-    """what does not fit is refused with who holds how much, and what to change"""
+    """what does not fit is refused with who holds how much, and what to change in this very run"""
     emulated()
-    c = s.config(device="cuda", model={**HEADS_OF_64, "n_layer": 12})
-    program = s.run(c, status=1, world=0, env={"DT_EMULATOR_MEMORY": str(100 << 20)})
-    text = "\n".join(program.lines)
-    for word in (r"GPU 0", r"parameters", r"train_micro_batch_size_per_gpu|zero_optimization.stage"):
-        if not re.search(word, text):
-            raise AssertionError("there is no %s in\n%s" % (word, text))
+    model = {**HEADS_OF_64, "n_layer": 12}
+    small = {"DT_EMULATOR_MEMORY": str(200 << 20), "DT_EMULATOR_DEVICES": "2"}
+    recompute, stage = r"model\.activation_checkpointing true", r", zero_optimization\.stage 2 \(\S+ MiB\)"
+    halves = r", train_micro_batch_size_per_gpu %d with gradient_accumulation_steps 2 \(\S+ MiB\)"
+    rows = ((0, 256, recompute + r" \(saves \S+ MiB\)" + halves % 128),
+            (2, 256, recompute + r" \(saves \S+ MiB in each rank\)" + halves % 64 + stage))
+    for world, batch, advice in rows:
+        c = s.config("%d.json" % world, device="cuda", model=model, batch=batch, accumulation=1)
+        program = s.run(c, status=1, world=world, env=small)
+        program.expect(r"GPU \d has no room for .* of .*; this worker: .*parameters \d+ MiB.*; try " + advice + "$")
 
 
 def mib(text):

@@ -261,6 +261,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
     a->memory = dt_device_alloc(device, bytes, "activations", err);
     if (!a->memory)
         return dt_err_wrap(err, "activations");
+    a->bytes = bytes;
     lay_out(a, s, &z, a->memory);
     fill_speeds(a, s, device);
     return 0;

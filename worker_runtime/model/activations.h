@@ -77,6 +77,7 @@ struct dt_activations {
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment
                          are recomputed; 0: none is */
     void *memory;
+    size_t bytes; /* of it */
 };
 
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,

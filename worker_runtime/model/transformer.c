@@ -416,6 +416,11 @@ void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t 
     t->forward_ns = t->backward_ns = 0;
 }
 
+size_t dt_transformer_held(const struct dt_transformer *t)
+{
+    return t->a.bytes;
+}
+
 /* All blocks are alike: the first stands for them. */
 static int find_tensors(struct dt_transformer *t, struct dt_err *err)
 {

@@ -80,6 +80,8 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
  * time is backward's. Waiting for parameters is in neither. */
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward);
 
+/* What it holds. */
+size_t dt_transformer_held(const struct dt_transformer *t);
 /* How much memory activations take on a device of that form, as dt_transformer_create() asks for
  * it; SIZE_MAX: more than can be counted. For --estimate. Pure. */
 size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o,

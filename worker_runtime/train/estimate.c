@@ -160,13 +160,17 @@ static size_t optimizer_of(const struct place *p, const struct dt_layout *l, int
     return (stage == 0 ? l->padded : l->shard) * sizeof(float) * (master ? 3 : 2);
 }
 
+/* Pairs are packed samples. Where others are nobody says before the data are open: four bytes of
+ * each token's thousands. */
 static size_t activations_of(const struct place *p)
 {
+    static const int32_t some;
     const struct dt_config_model *m = &p->c->model;
     struct dt_transformer_options o = {.batch = p->micro,
                                        .positions = p->c->data.positions,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
+                                       .documents = p->c->dpo.on ? &some : NULL,
                                        .weighed = p->c->dpo.on,
                                        .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
                                        .nf4 = p->c->lora_nf4};

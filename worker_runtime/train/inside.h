@@ -214,6 +214,8 @@ int64_t dt_trainer_memory_left(const struct dt_trainer *t);
 /* Before memory is taken: a warning where this host has less than the estimate, with what to
  * change. A guess, so the run goes on. */
 void dt_trainer_look_at_room(struct dt_trainer *t);
+/* What this rank has taken, counted where it was taken; --estimate says the same before. */
+void dt_trainer_say_memory(const struct dt_trainer *t);
 /* Puts what would take less memory behind ERR, that there is not enough. */
 void dt_trainer_advise(const struct dt_trainer *t, struct dt_err *err);
 

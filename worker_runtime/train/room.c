@@ -44,6 +44,23 @@ int64_t dt_trainer_memory_left(const struct dt_trainer *t)
     return left > more * local ? left - more * local : 0;
 }
 
+static size_t held_by(const struct dt_zero *z)
+{
+    struct dt_zero_memory m = {0};
+    if (z)
+        dt_zero_memory(z, &m);
+    return m.params + m.grads + m.optimizer + m.scratch;
+}
+
+void dt_trainer_say_memory(const struct dt_trainer *t)
+{
+    char all[24], activations[24];
+    size_t held = dt_transformer_held(t->model);
+    dt_metrics_say(t->metrics, "%s of memory in each rank; %s of that are for activations",
+                   dt_str_from_size(held_by(t->zero) + held_by(t->base) + held, all, sizeof all),
+                   dt_str_from_size(held, activations, sizeof activations));
+}
+
 /* "; try ..." into OUT. */
 static void write_advice(const struct dt_trainer *t, char *out, size_t size)
 {

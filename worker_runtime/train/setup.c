@@ -399,13 +399,9 @@ static void introduce_adapters(struct dt_trainer *t)
 static void introduce(struct dt_trainer *t, const struct dt_found *f)
 {
     const struct dt_config *c = t->config;
-    struct dt_zero_memory m, base = {0};
     char model[80];
     if (!t->metrics)
         return;
-    dt_zero_memory(t->zero, &m);
-    if (t->base)
-        dt_zero_memory(t->base, &base);
     name_model(t, model);
     dt_metrics_say(t->metrics, "%s; %d rank%s on %d host%s, ZeRO stage %d", model, t->ranks,
                    t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
@@ -421,10 +417,7 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
     if (c->train.epochs > 0)
         dt_metrics_say(t->metrics, "%g epoch%s, which is %lld steps", c->train.epochs,
                        c->train.epochs == 1 ? "" : "s", (long long)t->steps);
-    dt_metrics_say(
-        t->metrics, "%.0f MiB of parameters, gradients and optimizer in each rank",
-        (double)(m.params + m.grads + m.optimizer + m.scratch + base.params + base.scratch) /
-            (1 << 20));
+    dt_trainer_say_memory(t);
     if (dt_keeper_is_back(&t->keeper)) {
         say_back(t);
     } else if (f->path[0]) {
