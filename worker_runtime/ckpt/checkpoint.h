@@ -177,15 +177,16 @@ int dt_ckpt_peek(const char *path, struct dt_ckpt_state *s, struct dt_err *err);
 int dt_ckpt_read(const char *path, const struct dt_ckpt_model *m, const struct dt_zero_state *out,
                  struct dt_ckpt_state *s, struct dt_err *err);
 /* dt_ckpt_read() and dt_zero_load(). Collective, where all fail when one does: for one rank, and
- * for who has no other checkpoint to try. */
+ * for who has no other checkpoint to try. C (NULL: there is none), which has begun no save, lends
+ * the memory of its snapshots. */
 int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
-                 struct dt_ckpt_state *s, struct dt_err *err);
+                 struct dt_ckpt *c, struct dt_ckpt_state *s, struct dt_err *err);
 /* What a training program does at its start: rank 0 finds, all read, and when a rank could not, all
  * take the one before, with a line in WARNING of whoever knows why. PATH "": there is none, nothing
- * was loaded. Collective over Z's group. */
+ * was loaded. Collective over Z's group. C as above. */
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
-                   struct dt_ckpt_state *s, char path[PATH_MAX], struct dt_buf *warning,
-                   struct dt_err *err);
+                   struct dt_ckpt *c, struct dt_ckpt_state *s, char path[PATH_MAX],
+                   struct dt_buf *warning, struct dt_err *err);
 /* Where the weights of DIR, or adapters, are: DIR, or the checkpoint that its `latest` names, which
  * is put into ROOM. */
 const char *dt_ckpt_weights_folder(const char *dir, char room[PATH_MAX]);

@@ -82,7 +82,7 @@ int dt_checkpoint_resume(struct dt_checkpoint *k, int64_t *step, void *state, si
     struct dt_ckpt_state s = {0};
     char path[PATH_MAX];
     *step = 0;
-    if (dt_ckpt_resume(k->dir, &k->model, k->zero, &s, path, &k->said, err) < 0)
+    if (dt_ckpt_resume(k->dir, &k->model, k->zero, NULL, &s, path, &k->said, err) < 0)
         return -1;
     if (!path[0])
         return 0;

@@ -4,6 +4,7 @@
 #include "worker_runtime/coll/agree.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
                   struct dt_err *err)
@@ -21,18 +22,52 @@ int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_sta
     return dt_ckpt_start(c, &state, err);
 }
 
-int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
-                 struct dt_ckpt_state *s, struct dt_err *err)
+/* Shards that are read, and whose memory it is. */
+struct reading {
+    struct dt_zero_state in;
+    int64_t steps;
+    bool lent;
+};
+
+/* The memory of C's snapshots serves until the first one: as much again would be the peak of the
+ * whole run. */
+static int open_reading(struct reading *r, struct dt_ckpt *c, const struct dt_zero *z,
+                        struct dt_err *err)
 {
-    int64_t steps = 0;
-    struct dt_zero_state in = {.steps = &steps};
-    int rc = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
+    const struct dt_layout *l = dt_zero_layout(z);
+    *r = (struct reading){.lent = c && c->layout.shard == l->shard};
+    if (!r->lent && dt_ckpt_shards_init(&r->in, l, dt_zero_rank(z), NULL, err) < 0)
+        return -1;
+    if (r->lent) {
+        size_t bytes = l->shard * sizeof(float);
+        r->in = *dt_ckpt_shards(c);
+        r->in.layout = l;
+        r->in.rank = dt_zero_rank(z);
+        memset(r->in.master, 0, bytes); /* padding is 0 */
+        memset(r->in.exp_avg, 0, bytes);
+        memset(r->in.exp_avg_sq, 0, bytes);
+    }
+    r->in.steps = &r->steps;
+    return 0;
+}
+
+static void close_reading(struct reading *r)
+{
+    if (!r->lent)
+        dt_ckpt_shards_finish(&r->in, NULL);
+}
+
+int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
+                 struct dt_ckpt *c, struct dt_ckpt_state *s, struct dt_err *err)
+{
+    struct reading r;
+    int rc = open_reading(&r, c, z, err);
     if (rc == 0)
-        rc = dt_ckpt_read(path, m, &in, s, err);
+        rc = dt_ckpt_read(path, m, &r.in, s, err);
     rc = dt_agree(dt_zero_group(z), rc, err);
     if (rc == 0)
-        rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in, NULL);
+        rc = dt_zero_load(z, &r.in, err);
+    close_reading(&r);
     return rc;
 }
 
@@ -105,15 +140,14 @@ static int find_together(struct dt_coll *g, const char *dir, struct find *f, str
 }
 
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
-                   struct dt_ckpt_state *s, char path[PATH_MAX], struct dt_buf *warning,
-                   struct dt_err *err)
+                   struct dt_ckpt *c, struct dt_ckpt_state *s, char path[PATH_MAX],
+                   struct dt_buf *warning, struct dt_err *err)
 {
     struct dt_coll *g = dt_zero_group(z);
-    int64_t steps = 0;
-    struct dt_zero_state in = {.steps = &steps};
+    struct reading r;
     struct find f = {0};
     struct dt_err why = {0};
-    bool room = dt_ckpt_shards_init(&in, dt_zero_layout(z), dt_zero_rank(z), NULL, &why) == 0;
+    bool room = open_reading(&r, c, z, &why) == 0;
     int rc;
     for (;;) {
         rc = find_together(g, dir, &f, warning, err);
@@ -125,7 +159,7 @@ int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zer
             break;
         int32_t answer = BROKEN;
         struct dt_err here = {0};
-        if (room && dt_ckpt_read(f.path, m, &in, s, &here) == 0)
+        if (room && dt_ckpt_read(f.path, m, &r.in, s, &here) == 0)
             answer = WHOLE;
         else if (here.code == DT_E_USAGE)
             answer = NOT_OURS;
@@ -141,7 +175,7 @@ int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zer
     }
     snprintf(path, PATH_MAX, "%s", rc == 0 ? f.path : "");
     if (rc == 0 && f.answer == FOUND)
-        rc = dt_zero_load(z, &in, err);
-    dt_ckpt_shards_finish(&in, NULL);
+        rc = dt_zero_load(z, &r.in, err);
+    close_reading(&r);
     return rc;
 }

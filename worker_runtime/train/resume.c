@@ -83,9 +83,9 @@ int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
 {
     bool saved_here = f->own || strcmp(t->options->resume, "auto") == 0;
     const char *dir = saved_here ? t->config->train.save_dir : t->options->resume;
-    int rc = f->exact
-                 ? dt_ckpt_load(f->path, &t->saved, t->zero, &t->state, err)
-                 : dt_ckpt_resume(dir, &t->saved, t->zero, &t->state, f->path, &t->warnings, err);
+    int rc = f->exact ? dt_ckpt_load(f->path, &t->saved, t->zero, t->saving.ckpt, &t->state, err)
+                      : dt_ckpt_resume(dir, &t->saved, t->zero, t->saving.ckpt, &t->state, f->path,
+                                       &t->warnings, err);
     f->step = t->state.step;
     return rc;
 }
