@@ -272,7 +272,10 @@ TEST(the_table_says_what_fits_and_what_would)
     CHECK(strstr(text, "it would fit with train_micro_batch_size_per_gpu 16\n"));
 
     text = printed(&c, 2, 2, 1000, &out);
-    CHECK(strstr(text, "it wants more hosts, fewer ranks on each, or a smaller model\n"));
+    CHECK(strstr(text, "it wants more hosts, fewer ranks on each, or a smaller model\n"
+                       "what takes less: train_micro_batch_size_per_gpu 16 with "
+                       "gradient_accumulation_steps 2 (saves "));
+    CHECK(strstr(text, " in each rank), model.activation_checkpointing true ("));
     dt_buf_finish(&out);
     dt_config_finish(&c);
 }

@@ -2,6 +2,7 @@
 /* The estimate as a person reads it: a table of the stages, and what to change where the one that
  * is configured does not fit. */
 #include "base/str.h"
+#include "worker_runtime/train/advice.h"
 #include "worker_runtime/train/estimate.h"
 
 #include <stdio.h>
@@ -156,6 +157,18 @@ static void print_hint(const struct dt_config *c, const struct dt_estimate_place
         at->gpus > 0 ? "more GPUs, or larger ones" : "more hosts, fewer ranks on each");
 }
 
+/* Each change alone, whether it is enough or not. */
+static void print_advice(const struct dt_config *c, const struct dt_estimate_place *at,
+                         struct dt_buf *out)
+{
+    struct dt_advice all[DT_ADVICE_MOST];
+    char text[DT_ADVICE_MOST * 192];
+    size_t count = dt_advice_find(c, at, all);
+    if (count > 0)
+        dt_buf_printf(out, "what takes less: %s\n",
+                      dt_advice_write(all, count, at->world == 1, text, sizeof text));
+}
+
 static size_t times(size_t bytes, int n)
 {
     size_t all;
@@ -221,7 +234,9 @@ int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place 
             print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
     (at->gpus > 0 ? print_gpu_end : print_end)(c, at, &own, out);
     print_vault(c, at, &own, out);
-    if (!fits(c, at, c->zero.stage))
-        print_hint(c, at, out);
+    if (fits(c, at, c->zero.stage))
+        return 0;
+    print_hint(c, at, out);
+    print_advice(c, at, out);
     return 0;
 }
