@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtrun-train: one worker of a training run, or all of it. Told to end by SIGTERM or SIGINT, it
  * finishes its step, saves, and dies by that signal. */
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json_write.h"
@@ -382,14 +383,26 @@ static int carry_out(const struct dt_train_args *a, struct dt_err *err)
     return 0;
 }
 
+/* What the ranks may have: a container's limit, where that is less than there is. */
+static void look_at_memory(struct dt_estimate_place *at)
+{
+    struct dt_cgroup group;
+    at->memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    dt_cgroup_find(&group, "memory", "");
+    int64_t limit = dt_cgroup_memory_limit(&group);
+    at->limited = limit > 0 && (uint64_t)limit < at->memory;
+    if (at->limited)
+        at->memory = (size_t)limit;
+}
+
 static int estimate(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
 {
-    struct dt_estimate_place at = {
-        .world = a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1),
-        .memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE)};
+    struct dt_estimate_place at = {.world =
+                                       a->world > 0 ? a->world : from_environment("WORLD_SIZE", 1)};
     at.local = a->local > 0 ? a->local : from_environment("LOCAL_WORLD_SIZE", at.world);
     struct dt_buf out = {0};
     struct dt_err why = {0};
+    look_at_memory(&at);
     if (strcmp(c->train.device, "cpu") != 0)
         at.gpus = dt_device_gpu_memory(at.local, &at.gpu, &why);
     at.on_gpu = at.gpus > 0 || strcmp(c->train.device, "cuda") == 0;

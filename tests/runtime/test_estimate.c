@@ -332,6 +332,11 @@ TEST(without_a_gpu_it_is_the_host_and_said_why)
                            "this host's 23 GiB:\n"));
         CHECK(strstr(text, " of 23 GiB with 2 ranks on the host: it fits\n"));
     }
+    place.limited = true;
+    dt_buf_clear(&out);
+    CHECK_OK(dt_estimate_print(&c, &place, &out, &err), err);
+    CHECK(strstr(dt_buf_cstr(&out), "whether 2 of them fit in this control group's 23 GiB:\n"));
+    CHECK(!strstr(dt_buf_cstr(&out), "this host's"));
     dt_buf_finish(&out);
     dt_config_finish(&c);
 }

@@ -10,7 +10,8 @@
 /* Where a run would be. */
 struct dt_estimate_place {
     int world, local;         /* ranks, and those of a host */
-    size_t memory;            /* of the host */
+    size_t memory;            /* of the host, or of the control group that it is limited to */
+    bool limited;             /* the latter */
     bool on_gpu;              /* computes with a GPU's type, and no two ranks share a copy */
     int gpus;                 /* of this host; where it has none, its own memory is compared with */
     struct dt_gpu_memory gpu; /* each of them is taken to be like this one */

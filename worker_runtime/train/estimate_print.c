@@ -33,6 +33,11 @@ static void print_row(const struct dt_estimate *e, int stage, bool configured, b
     dt_buf_printf(out, "  %s\n", fit ? "yes" : "no");
 }
 
+static const char *owner(const struct dt_estimate_place *at)
+{
+    return at->limited ? "this control group's" : "this host's";
+}
+
 static const char *precision(const struct dt_config *c)
 {
     return c->zero.model_type == DT_BF16 ? "bf16" : c->zero.model_type == DT_F16 ? "fp16" : "fp32";
@@ -54,8 +59,8 @@ static void print_room(const struct dt_estimate_place *at, struct dt_buf *out)
                       at->gpu.name, size_text(at->gpu.total, memory),
                       size_text(at->gpu.free, left));
     else
-        dt_buf_printf(out, "memory of one rank, and whether %d of them fit in this host's %s:\n\n",
-                      at->local, size_text(at->memory, memory));
+        dt_buf_printf(out, "memory of one rank, and whether %d of them fit in %s %s:\n\n",
+                      at->local, owner(at), size_text(at->memory, memory));
 }
 
 static void print_head(const struct dt_config *c, const struct dt_estimate_place *at,
@@ -190,8 +195,8 @@ static void print_gpu_end(const struct dt_config *c, const struct dt_estimate_pl
                   size_text(e->total, needed), size_text(at->gpu.free, there),
                   verdict(e->total <= at->gpu.free));
     if (copies > 0)
-        dt_buf_printf(out, "checkpoints take %s of this host's %s with %d rank%s on it: %s\n",
-                      size_text(copies, needed), size_text(at->memory, there), at->local,
+        dt_buf_printf(out, "checkpoints take %s of %s %s with %d rank%s on it: %s\n",
+                      size_text(copies, needed), owner(at), size_text(at->memory, there), at->local,
                       at->local == 1 ? "" : "s", verdict(copies <= at->memory));
 }
 
@@ -213,9 +218,9 @@ static void print_vault(const struct dt_config *c, const struct dt_estimate_plac
     if (e->vault == 0)
         return;
     bool fit = !__builtin_add_overflow(vaults, times(other, at->local), &all) && all <= at->memory;
-    dt_buf_printf(out, "the vault%s takes %s besides of this host's %s: %s\n",
+    dt_buf_printf(out, "the vault%s takes %s besides of %s %s: %s\n",
                   dt_estimate_has_copies(c, at) ? ", with copies of other hosts'," : "",
-                  size_text(vaults, vault), size_text(at->memory, there), verdict(fit));
+                  size_text(vaults, vault), owner(at), size_text(at->memory, there), verdict(fit));
     if (!fit && fits(c, at, c->zero.stage))
         dt_buf_printf(out, c->train.vault == DT_VAULT_AUTO
                                ? "so the run goes without, as train.vault is \"auto\"\n"
