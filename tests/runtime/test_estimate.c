@@ -374,6 +374,23 @@ TEST(activation_checkpointing_is_the_last_thing_tried)
     dt_config_finish(&c);
 }
 
+TEST(where_nothing_else_does_another_training_is_named)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 1, \"lora\": {\"r\": 2}, " SMALL "}");
+    struct dt_buf out = {0};
+    c.data.positions = 40; /* half of it would be too few to be advised */
+    c.lora_nf4 = true;
+    size_t packed = of(&c, 1, 1, 0).total;
+    c.lora_nf4 = false;
+    c.model.recompute = true;
+    CHECK(packed < of(&c, 1, 1, 0).total);
+    c.model.recompute = false;
+    CHECK(strstr(printed(&c, 1, 1, packed, &out), "\nit would fit with lora.base \"nf4\"\n"));
+    CHECK(strstr(printed(&c, 1, 1, packed / 2, &out), "no stage, micro batch"));
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
 TEST(what_cannot_be_estimated_is_said)
 {
     struct dt_config none = parsed("{}"), c = parsed("{" SMALL "}");

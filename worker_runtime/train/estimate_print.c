@@ -128,6 +128,23 @@ static int64_t smaller_micro(const struct dt_config *c, const struct dt_estimate
     return 0;
 }
 
+/* What changes the training is the last that is tried. */
+static bool print_other(const struct dt_config *c, const struct dt_estimate_place *at,
+                        struct dt_buf *out)
+{
+    struct dt_advice all[DT_ADVICE_MOST];
+    struct dt_estimate e;
+    size_t count = dt_advice_find(c, at, all);
+    if (dt_estimate(c, at, c->zero.stage, &e, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (e.total - all[i].saves <= dt_estimate_room(at)) {
+            dt_buf_printf(out, "it would fit with %s\n", all[i].change);
+            return true;
+        }
+    return false;
+}
+
 static void print_hint(const struct dt_config *c, const struct dt_estimate_place *at,
                        struct dt_buf *out)
 {
@@ -155,6 +172,8 @@ static void print_hint(const struct dt_config *c, const struct dt_estimate_place
                       stage, (long long)micro);
         return;
     }
+    if (print_other(c, at, out))
+        return;
     dt_buf_printf(
         out,
         "no stage, micro batch or activation_checkpointing makes it fit: it wants %s, or a "
