@@ -755,6 +755,8 @@ TEST(adapters_have_their_defaults_and_their_names)
     CHECK(near((double)c.lora.alpha, 3) && near((double)c.lora.dropout, 0.25) && c.lora.rslora);
     CHECK_EQ(dt_config_trained_type(&c), DT_F32);
     CHECK(!c.lora.dora && c.lora.plus_ratio == 0);
+    CHECK_OK(parse("{" LLAMA "\"lora\": {\"r\": 4, \"from\": \"\"}, \"dpo\": {}}", &err), err);
+    CHECK(!c.lora_from && c.lora.r == 4 && !warned("the adapters of lora.from"));
     CHECK_OK(parse("{" LLAMA "\"lora\": {\"use_dora\": true, \"plus_ratio\": 16}}", &err), err);
     CHECK(c.lora.dora && near((double)c.lora.plus_ratio, 16));
     CHECK_OK(parse("{" LLAMA "\"bf16\": {\"enabled\": true}}", &err), err);

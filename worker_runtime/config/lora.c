@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define R 8
@@ -128,10 +129,20 @@ static int settle_from(const struct dt_reading *r)
     return rc != 0 ? dt_err_wrap(err, "lora.from") : 0;
 }
 
+/* lora.from "" is none, which an override says of a file that names one. */
+static void drop_empty_folder(struct dt_config *c)
+{
+    if (!c->lora_from || *c->lora_from)
+        return;
+    free(c->lora_from);
+    c->lora_from = NULL;
+}
+
 int dt_config_settle_lora(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
     struct dt_lora *l = &d->c.lora;
+    drop_empty_folder(&d->c);
     if (!d->lora_block || !d->c.has_model)
         return 0;
     if (d->c.lora_from) {
