@@ -285,10 +285,47 @@ TEST(overrides_are_of_either_kind)
     static const char *const text[] = {"default_system=You: be * kind #1", NULL};
     CHECK_OK(load("dataset: sums\n", text, &err), err);
     CHECK_STR(f.data.system, "You: be * kind #1");
+    static const char *const comment[] = {"default_system=#1 of all", NULL};
+    CHECK_OK(load("dataset: sums\n", comment, &err), err);
+    CHECK_STR(f.data.system, "#1 of all");
     static const char *const own[] = {"data.train=/nowhere.bin", NULL};
     CHECK_OK(load("dataset: sums\n", own, &err), err);
     CHECK_STR(c.data.train[0].path, "/nowhere.bin");
     CHECK(!f.makes_tokens);
+}
+
+TEST(an_override_of_nothing_is_an_empty_text)
+{
+    static const struct {
+        const char *override, *words;
+    } rows[] = {
+        {"lora_target=", "lora_target: it names no layer; write all, or names of layers"},
+        {"learning_rate=", "run.yaml: learning_rate: "},
+        {"max_steps=", "max_steps: expected a number from -1"},
+        {"template=", "template: "},
+        {"dataset=", "dataset: it is missing"},
+        {"output_dir=", "output_dir: expected the name of a folder"},
+    };
+    static const char *const names[] = {"adapter_name_or_path", "eval_dataset", "deepspeed",
+                                        "additional_target", "resume_from_checkpoint"};
+    static const char *const null[] = {"cutoff_len=null", "lora_rank=~", NULL};
+    struct dt_err err;
+    char text[200], override[100];
+    const char *const overrides[] = {override, NULL};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].override);
+        snprintf(override, sizeof override, "%s", rows[i].override);
+        CHECK_FAIL(load("dataset: sums\n", overrides, &err), err, rows[i].words);
+    }
+    for (size_t i = 0; i < ROWS(names); i++) {
+        CHECK_ROW("%s", names[i]);
+        snprintf(text, sizeof text, "dataset: sums\n%s: nowhere\n", names[i]);
+        snprintf(override, sizeof override, "%s=", names[i]);
+        CHECK_OK(load(text, overrides, &err), err);
+        CHECK(!f.resume && !c.data.validation && c.lora.r == 8);
+    }
+    CHECK_OK(load("dataset: sums\ncutoff_len: 512\nlora_rank: 4\n", null, &err), err);
+    CHECK(c.lora.r == 8 && c.data.positions == 2048);
 }
 
 TEST(the_stage_dpo_trains_on_pairs)

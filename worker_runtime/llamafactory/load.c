@@ -67,6 +67,16 @@ static bool is_of_file(const char *override)
     return !strchr(name, '.') && !dt_key_find(name);
 }
 
+/* Whether V is what is meant by VALUE, and not the text VALUE: to YAML nothing and a comment are
+ * null as well. */
+static bool is_meant(const struct cJSON *v, const char *value)
+{
+    char first = value[strspn(value, " \t")];
+    if (cJSON_IsNull(v))
+        return first == 'n' || first == 'N' || first == '~';
+    return v && (!cJSON_IsString(v) || *value == '\'' || *value == '"');
+}
+
 /* The name and the value of OVERRIDE, as one object. */
 static int read_override(struct dt_json *one, const char *override, struct dt_err *err)
 {
@@ -78,8 +88,7 @@ static int read_override(struct dt_json *one, const char *override, struct dt_er
     dt_buf_printf(&text, "%s: %s", name, value);
     int rc = text.bad ? -1 : dt_yaml_parse(one, dt_buf_cstr(&text), text.len, NULL);
     dt_buf_finish(&text);
-    const struct cJSON *v = rc == 0 ? one->root->child : NULL;
-    if (v && (!cJSON_IsString(v) || strchr("'\"", *value)))
+    if (rc == 0 && is_meant(one->root->child, value))
         return 0;
     dt_json_finish(one); /* a text is whole, with what would be a comment in a file */
     one->root = cJSON_CreateObject();

@@ -273,6 +273,18 @@ static int take_fallbacks(const struct factory_reading *r)
     return 0;
 }
 
+/* A name that is empty is none, as an override says it of a file that has one. */
+static void drop_empty(struct factory_draft *d)
+{
+    char **names[] = {&d->adapter,   &d->saved,       &d->f.data.eval_dataset,
+                      &d->deepspeed, &d->resume_from, &d->ref_model};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (*names[i] && !**names[i]) {
+            free(*names[i]);
+            *names[i] = NULL;
+        }
+}
+
 int factory_read(const struct factory_reading *r)
 {
     for (const struct cJSON *v = r->file->root->child; v; v = v->next) {
@@ -282,6 +294,7 @@ int factory_read(const struct factory_reading *r)
         if (!cJSON_IsNull(v) && take(r, k, v) < 0)
             return -1;
     }
+    drop_empty(r->draft);
     warn_of_idle(r);
     return take_fallbacks(r);
 }

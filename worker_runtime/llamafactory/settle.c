@@ -102,8 +102,7 @@ static int settle_pairs(const struct factory_reading *r)
     struct cJSON *dropout = cJSON_GetObjectItemCaseSensitive(lora, "dropout");
     if (!d->f.data.pairs)
         return 0;
-    if (d->ref_model && *d->ref_model && cJSON_IsString(model) &&
-        !is_same_folder(d->ref_model, model->valuestring))
+    if (d->ref_model && cJSON_IsString(model) && !is_same_folder(d->ref_model, model->valuestring))
         return factory_refuse(r, "ref_model",
                               "answers are compared with the model that the run begins with, which "
                               "model_name_or_path names; remove it");
