@@ -346,6 +346,8 @@ TEST(the_stage_dpo_trains_on_pairs)
     CHECK(c.dpo.beta == 0.3 && c.dpo.label_smoothing == 0.2 && c.dpo.sft == 0.5);
     CHECK(c.lora.dropout == 0);
     CHECK_EQ(c.data.positions, 198);
+    loaded("dataset: pairs\nstage: dpo\nlora_dropout: '0.1'\n");
+    CHECK(c.lora.dropout == 0 && warnings.len > 0);
     loaded("dataset: pairs\nstage: dpo\nfinetuning_type: full\n");
     CHECK(c.dpo.on && c.lora.r == 0);
     loaded("dataset: sums\npref_beta: 0.3\nref_model: x\n");
@@ -459,6 +461,8 @@ TEST(a_number_of_two_files_is_the_same)
         {"warmup_ratio: 0.1\nmax_steps: 50\n", "\"warmup_num_steps\": 6",
          "warmup_num_steps is 6, and warmup_ratio of max_steps is 5; write"},
         {"max_steps: 50\n", "\"total_num_steps\": 100", "is 100, and max_steps is 50; write"},
+        {"learning_rate: '0.1'\n", "\"warmup_max_lr\": \"0.2\"",
+         "warmup_max_lr is 0.2, and learning_rate is 0.1; write"},
     };
     char text[300], file[300];
     struct dt_err err;
@@ -476,6 +480,9 @@ TEST(a_number_of_two_files_is_the_same)
                             "\"weight_decay\": 0, \"betas\": \"auto\"}}}"));
     loaded(text);
     CHECK(near(c.schedule.lr, 5e-5) && c.zero.decoupled);
+    put("ds.json", "{\"optimizer\": {\"params\": {\"lr\": 1e-4, \"eps\": \"1e-8\"}}}");
+    CHECK_OK(load(text, (const char *const[]){"learning_rate='1e-4'", NULL}, &err), err);
+    CHECK(near(c.schedule.lr, 1e-4));
     put("ds.json", "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}}");
     CHECK_FAIL(load(text, NULL, &err), err,
                "ds.json: optimizer.params.lr is 0.1, and learning_rate is 5e-05; write \"auto\"");

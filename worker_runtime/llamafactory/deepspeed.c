@@ -59,13 +59,13 @@ static int check_numbers(const struct factory_reading *r, const struct cJSON *bl
                          const char *name, const struct twice *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct cJSON *v = member(member(block, "params"), rows[i].param);
-        if (rows[i].known && cJSON_IsNumber(v) && v->valuedouble != rows[i].is)
+        double x = 0;
+        if (rows[i].known && factory_number(member(member(block, "params"), rows[i].param), &x) &&
+            x != rows[i].is)
             return dt_err_set(r->err, DT_E_USAGE,
                               "%s: %s.params.%s is %g, and %s is %g; write \"auto\" there, or the "
                               "same number in both",
-                              name, block->string, rows[i].param, v->valuedouble, rows[i].key,
-                              rows[i].is);
+                              name, block->string, rows[i].param, x, rows[i].key, rows[i].is);
     }
     return 0;
 }
@@ -74,8 +74,9 @@ static struct twice of_optimizer(const struct factory_reading *r, const char *pa
                                  const char *key)
 {
     const struct cJSON *mine = member(r->run->root, "optimizer");
-    const struct cJSON *v = member(member(mine, "params"), param);
-    return (struct twice){param, key, cJSON_IsNumber(v), v ? v->valuedouble : 0};
+    struct twice t = {.param = param, .key = key};
+    t.known = factory_number(member(member(mine, "params"), param), &t.is);
+    return t;
 }
 
 static int join_optimizer(const struct factory_reading *r, const struct cJSON *theirs,
@@ -85,9 +86,17 @@ static int join_optimizer(const struct factory_reading *r, const struct cJSON *t
                                  of_optimizer(r, "weight_decay", "weight_decay"),
                                  of_optimizer(r, "eps", "adam_epsilon")};
     struct cJSON *mine = cJSON_GetObjectItemCaseSensitive(r->run->root, "optimizer");
+    struct cJSON *params = cJSON_GetObjectItemCaseSensitive(mine, "params");
+    double x;
     if (dt_json_has(theirs, "type"))
         cJSON_DeleteItemFromObjectCaseSensitive(mine, "type");
-    return check_numbers(r, theirs, name, rows, sizeof rows / sizeof *rows);
+    if (check_numbers(r, theirs, name, rows, sizeof rows / sizeof *rows) < 0)
+        return -1;
+    /* 1e-4 and "1e-4" are the same number, and not the same JSON. */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].known && factory_number(member(member(theirs, "params"), rows[i].param), &x))
+            cJSON_DeleteItemFromObjectCaseSensitive(params, rows[i].param);
+    return 0;
 }
 
 /* In place of "auto". */

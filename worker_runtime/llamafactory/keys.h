@@ -66,6 +66,8 @@ struct factory_reading {
 int factory_refuse(const struct factory_reading *r, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Whether V is a number, *OUT, or the text of one: files have some in quotes. */
+bool factory_number(const struct cJSON *v, double *out);
 /* Each member of the file by its row. */
 int factory_read(const struct factory_reading *r);
 /* What keys say together, as keys of the run. */

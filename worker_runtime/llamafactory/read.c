@@ -96,17 +96,20 @@ static bool is_fallback(const struct factory_key *k, const struct cJSON *v)
     return false;
 }
 
-/* Numbers that a file has in quotes are numbers, too. */
+bool factory_number(const struct cJSON *v, double *out)
+{
+    char *end = NULL;
+    if (!cJSON_IsNumber(v) && !cJSON_IsString(v))
+        return false;
+    *out = cJSON_IsNumber(v) ? v->valuedouble : strtod(v->valuestring, &end);
+    return cJSON_IsNumber(v) || (end != v->valuestring && !*end);
+}
+
 static int take_number(const struct factory_reading *r, const struct factory_key *k,
                        const struct cJSON *v, double *out)
 {
-    char *end = NULL;
-    double x = cJSON_IsNumber(v) ? v->valuedouble : NAN;
-    if (cJSON_IsString(v)) {
-        x = strtod(v->valuestring, &end);
-        x = end != v->valuestring && !*end ? x : NAN;
-    }
-    if (!(x >= k->min && x <= k->max))
+    double x = 0;
+    if (!factory_number(v, &x) || !(x >= k->min && x <= k->max))
         return factory_refuse(r, k->name, "expected a number from %g to %g", k->min, k->max);
     *out = x;
     return 0;

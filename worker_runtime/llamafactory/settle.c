@@ -96,19 +96,21 @@ static bool is_same_folder(const char *a, const char *b)
 static int settle_pairs(const struct factory_reading *r)
 {
     const struct factory_draft *d = r->draft;
-    const struct cJSON *lora = cJSON_GetObjectItemCaseSensitive(r->run->root, "lora");
+    struct cJSON *lora = cJSON_GetObjectItemCaseSensitive(r->run->root, "lora");
     const struct cJSON *model =
         cJSON_GetObjectItemCaseSensitive(r->file->root, "model_name_or_path");
-    struct cJSON *dropout = cJSON_GetObjectItemCaseSensitive(lora, "dropout");
+    double dropout = 0;
     if (!d->f.data.pairs)
         return 0;
     if (d->ref_model && cJSON_IsString(model) && !is_same_folder(d->ref_model, model->valuestring))
         return factory_refuse(r, "ref_model",
                               "answers are compared with the model that the run begins with, which "
                               "model_name_or_path names; remove it");
-    if (cJSON_IsNumber(dropout) && dropout->valuedouble > 0) {
+    if (factory_number(cJSON_GetObjectItemCaseSensitive(lora, "dropout"), &dropout) &&
+        dropout > 0) {
         warn(r, "lora_dropout: the stage dpo trains without dropout, as LLaMA-Factory does");
-        cJSON_SetNumberValue(dropout, 0);
+        cJSON_DeleteItemFromObjectCaseSensitive(lora, "dropout");
+        return put_number(r, "lora.dropout", 0);
     }
     return d->adapter ? put_number(r, "lora.dropout", 0) : 0;
 }
