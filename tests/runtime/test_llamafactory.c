@@ -401,8 +401,15 @@ TEST(a_deepspeed_file_joins_it)
     CHECK_EQ(c.zero.stage, 3);
     CHECK(c.clip == 1);
     put("z3.json", "{\"gradient_clipping\": 3}");
-    CHECK_FAIL(load(text, NULL, &err), err, "gradient_clipping: ");
-    CHECK(strstr(err.text, "has another value than") != NULL);
+    CHECK_FAIL(load(text, NULL, &err), err,
+               "z3.json: gradient_clipping is 3, and max_grad_norm is 1; write \"auto\" there, or "
+               "the same in both");
+    put("z3.json", "{\"optimizer\": {\"params\": {\"betas\": [0.8, 0.99]}}}");
+    CHECK_FAIL(load(text, NULL, &err), err,
+               "z3.json: optimizer.params.betas is [0.8,0.99], and adam_beta1, adam_beta2 is "
+               "[0.9,0.999]; write");
+    put("z3.json", "{\"optimizer\": \"AdamW\"}");
+    CHECK_FAIL(load(text, NULL, &err), err, "optimizer: ");
     put("z3.json", "{\"fp16\": {\"enabled\": \"auto\", \"loss_scale_window\": 1000, "
                    "\"initial_scale_power\": 12, \"hysteresis\": 2}}");
     CHECK_OK(load(text, (const char *const[]){"fp16=true", NULL}, &err), err);

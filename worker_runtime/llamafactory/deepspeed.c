@@ -6,6 +6,8 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LEAST_WARMUP 2 /* what DeepSpeed makes of none */
@@ -13,6 +15,18 @@
 static const struct cJSON *member(const struct cJSON *in, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(in, name);
+}
+
+/* What is at PATH, names with dots between them. */
+static const struct cJSON *find(const struct cJSON *in, const char *path)
+{
+    char name[64];
+    for (size_t n; in && *path; path += n + (path[n] == '.')) {
+        n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        in = member(in, name);
+    }
+    return in;
 }
 
 static bool is_auto(const struct cJSON *v)
@@ -141,4 +155,32 @@ int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_js
     if (cJSON_IsObject(scheduler) && join_scheduler(r, scheduler, name) < 0)
         return -1;
     return cJSON_IsObject(optimizer) ? join_optimizer(r, optimizer, name) : 0;
+}
+
+/* Those of the file that stand for PATH. */
+static void name_keys(struct dt_buf *out, const char *path)
+{
+    for (const struct factory_key *k = factory_keys; k->name; k++)
+        if (k->to && strcmp(k->to, path) == 0)
+            dt_buf_printf(out, "%s%s", out->len ? ", " : "", k->name);
+}
+
+int factory_blame_both(const struct factory_reading *r, const struct dt_json *deepspeed,
+                       const char *name)
+{
+    char path[100] = "";
+    struct dt_buf keys = {0};
+    if (r->err)
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(r->err->text, ":"), r->err->text);
+    name_keys(&keys, path);
+    char *mine = dt_json_text(find(r->run->root, path));
+    char *theirs = dt_json_text(find(deepspeed->root, path));
+    if (keys.len && mine && theirs)
+        dt_err_set(r->err, DT_E_USAGE,
+                   "%s: %s is %.60s, and %s is %.60s; write \"auto\" there, or the same in both",
+                   name, path, theirs, dt_buf_cstr(&keys), mine);
+    dt_buf_finish(&keys);
+    free(theirs);
+    free(mine);
+    return -1;
 }

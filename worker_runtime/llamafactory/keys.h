@@ -80,6 +80,11 @@ int factory_settle_cutoff(const struct factory_reading *r);
 int factory_settle_deepspeed(const struct factory_reading *r, const struct dt_json *deepspeed,
                              const char *name);
 
+/* After a failure to take it in: an error about a key that is another value in both names what the
+ * file calls that, which may be a default that nobody wrote. Gives -1. */
+int factory_blame_both(const struct factory_reading *r, const struct dt_json *deepspeed,
+                       const char *name);
+
 /* Sets the key PATH of the run to V, which it owns in any case; V NULL: no memory. */
 int factory_put(const struct factory_reading *r, const char *path, struct cJSON *v);
 
