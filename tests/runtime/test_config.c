@@ -258,6 +258,10 @@ TEST(an_error_names_the_source_that_has_the_key)
                "zero_optimization.stage: ");
     CHECK(strstr(err.text, "mine.json has another value than ") &&
           strstr(err.text, "theirs.json; drop one"));
+    mine = file("mine.json", "{\"gradient_clipping\": -1}");
+    theirs = file("theirs.json", "{\"gradient_clipping\": \"auto\"}");
+    CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
+               "mine.json: gradient_clipping: expected a number from 0");
     CHECK_FAIL(dt_config_load(&other, at("no.json"), NULL, NULL, NULL, &err), err,
                "no.json: No such file");
     CHECK_EQ(err.code, DT_E_USAGE);

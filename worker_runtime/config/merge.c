@@ -252,28 +252,32 @@ int dt_merge_overrides(struct dt_merge *m, struct dt_err *err)
     return 0;
 }
 
-/* How many names of PATH, from the first on, lead to something in DOC. */
-static int depth_in(const struct dt_json *doc, const char *path)
+/* How many names of PATH, from the first on, lead to something in DOC; *AT is the last of that. */
+static int depth_in(const struct dt_json *doc, const char *path, const struct cJSON **at)
 {
-    const struct cJSON *at = doc->root;
     char name[PATH_MOST];
     int depth = 0;
+    *at = doc->root;
     for (; *path; depth++) {
         size_t n = strcspn(path, ".");
         snprintf(name, sizeof name, "%.*s", (int)n, path);
-        at = cJSON_GetObjectItemCaseSensitive(at, name);
-        if (!at)
+        const struct cJSON *next = cJSON_GetObjectItemCaseSensitive(*at, name);
+        if (!next)
             break;
+        *at = next;
         path += n + (path[n] == '.');
     }
     return depth;
 }
 
-/* Something that is missing is missed by the source that has the most of the way to it. */
+/* Something that is missing is missed by the source that has the most of the way to it; an "auto"
+ * is not to blame for the value that it stands for. */
 static bool is_of_second(const struct dt_merge *m, const char *path)
 {
-    int depth = m->second_name ? depth_in(&m->second, path) : 0;
-    return depth > 0 && depth == depth_in(&m->doc, path);
+    const struct cJSON *theirs = NULL, *value = NULL;
+    int depth = m->second_name ? depth_in(&m->second, path, &theirs) : 0;
+    return depth > 0 && depth == depth_in(&m->doc, path, &value) &&
+           (is_auto(value) || !is_auto(theirs));
 }
 
 /* "a.b" is within "a.b", and "a.b[1]" is, and "a.bc" is not. */
