@@ -262,6 +262,11 @@ TEST(an_error_names_the_source_that_has_the_key)
     theirs = file("theirs.json", "{\"gradient_clipping\": \"auto\"}");
     CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
                "mine.json: gradient_clipping: expected a number from 0");
+    mine = file("mine.json", "{\"gradient_clipping\": 2, \"optimizer\": {\"type\": \"Adam\"}}");
+    theirs = file("theirs.json", "{\"gradient_clipping\": null, \"optimizer\": null}");
+    CHECK_OK(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err);
+    CHECK(other.clip == 2);
+    dt_config_finish(&other);
     CHECK_FAIL(dt_config_load(&other, at("no.json"), NULL, NULL, NULL, &err), err,
                "no.json: No such file");
     CHECK_EQ(err.code, DT_E_USAGE);

@@ -108,24 +108,25 @@ int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err)
     return rc;
 }
 
-static bool is_auto(const struct cJSON *v)
+/* "auto" stands for what another source says, and null says nothing. */
+static bool gives_way(const struct cJSON *v)
 {
-    return cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0;
+    return cJSON_IsNull(v) || (cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0);
 }
 
 static int take_in(struct dt_merge *m, struct cJSON *into, const struct cJSON *from,
                    struct dt_err *err);
 
-/* Both have it. "auto" stands for what another source says. */
+/* Both have it. */
 static int take_same(struct dt_merge *m, struct cJSON *into, struct cJSON *mine,
                      const struct cJSON *theirs, struct dt_err *err)
 {
     char path[PATH_MOST];
     if (cJSON_IsObject(mine) && cJSON_IsObject(theirs))
         return take_in(m, mine, theirs, err);
-    if (is_auto(theirs) || cJSON_Compare(mine, theirs, true))
+    if (gives_way(theirs) || cJSON_Compare(mine, theirs, true))
         return 0;
-    if (!is_auto(mine) && !cJSON_IsNull(mine))
+    if (!gives_way(mine))
         return dt_err_set(err, DT_E_USAGE, "%s: %s has another value than %s; drop one",
                           dt_json_path(&m->doc, mine, path, sizeof path), m->name, m->second_name);
     struct cJSON *copy = cJSON_Duplicate(theirs, true);
@@ -270,14 +271,14 @@ static int depth_in(const struct dt_json *doc, const char *path, const struct cJ
     return depth;
 }
 
-/* Something that is missing is missed by the source that has the most of the way to it; an "auto"
- * is not to blame for the value that it stands for. */
+/* Something that is missing is missed by the source that has the most of the way to it; one that
+ * gives way is not to blame for the value of the other. */
 static bool is_of_second(const struct dt_merge *m, const char *path)
 {
     const struct cJSON *theirs = NULL, *value = NULL;
     int depth = m->second_name ? depth_in(&m->second, path, &theirs) : 0;
     return depth > 0 && depth == depth_in(&m->doc, path, &value) &&
-           (is_auto(value) || !is_auto(theirs));
+           (gives_way(value) || !gives_way(theirs));
 }
 
 /* "a.b" is within "a.b", and "a.b[1]" is, and "a.bc" is not. */
