@@ -350,10 +350,10 @@ TEST(the_stage_dpo_trains_on_pairs)
     CHECK(c.lora.dropout == 0 && warnings.len > 0);
     loaded("dataset: pairs\nstage: dpo\nfinetuning_type: full\n");
     CHECK(c.dpo.on && c.lora.r == 0);
-    loaded("dataset: sums\npref_beta: 0.3\nref_model: x\n");
+    loaded("dataset: sums\npref_beta: 0.3\npref_loss: orpo\nref_model: x\n");
     CHECK(!c.dpo.on);
     CHECK_STR(dt_buf_cstr(&warnings),
-              "pref_beta, ref_model: the stage is sft, and it is ignored\n");
+              "pref_beta, pref_loss, ref_model: the stage is sft, and it is ignored\n");
 }
 
 TEST(both_answers_fit_into_the_model)

@@ -175,10 +175,18 @@ static int take_flag(const struct factory_reading *r, const struct factory_key *
     return 0;
 }
 
+/* Before the draft has the stage: keys come in any order. */
+static bool is_of_pairs(const struct factory_reading *r)
+{
+    const struct cJSON *stage = cJSON_GetObjectItemCaseSensitive(r->file->root, "stage");
+    return cJSON_IsString(stage) && strcmp(stage->valuestring, "dpo") == 0;
+}
+
+/* What is said of pairs where there are none is ignored, and settle.c says so. */
 static int take_refused(const struct factory_reading *r, const struct factory_key *k,
                         const struct cJSON *v)
 {
-    if (k->fallback ? is_fallback(k, v) : is_off(v))
+    if ((k->of_pairs && !is_of_pairs(r)) || (k->fallback ? is_fallback(k, v) : is_off(v)))
         return 0;
     return factory_refuse(r, k->name, "%s", k->why);
 }
