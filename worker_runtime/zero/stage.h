@@ -60,8 +60,9 @@ struct dt_zero_unit {
     char **param_name;
     bool *decay;
     float *rate;
-    bool reduced; /* full gradients: the step's sum is under way or here */
-    bool added;   /* sharded gradients: the shard holds the sum of an earlier micro-step */
+    bool *elsewhere; /* another dt_zero has the same, and counts it in the norm */
+    bool reduced;    /* full gradients: the step's sum is under way or here */
+    bool added;      /* sharded gradients: the shard holds the sum of an earlier micro-step */
 };
 
 /* Sums under way, oldest first. */

@@ -19,20 +19,45 @@ static const float *float_grads(struct dt_zero *z, size_t unit, size_t owner)
     return z->scratch;
 }
 
+/* Of the first ALL elements of this rank's shard of UNIT, from *BEGIN on: the next COUNT that are
+ * counted here. */
+static bool next_counted(const struct dt_zero *z, size_t unit, size_t all, size_t *begin,
+                         size_t *count)
+{
+    const struct dt_zero_unit *u = &z->unit[unit];
+    struct dt_piece p;
+    size_t end = *begin;
+    for (size_t i = 0; i < u->params; i++) {
+        if (!dt_zero_piece(z, unit, z->rank, i, &p) || p.at + p.count <= *begin)
+            continue;
+        if (u->elsewhere[i] && end > *begin)
+            break;
+        end = p.at + p.count;
+        if (u->elsewhere[i])
+            *begin = end;
+    }
+    *count = (end < all ? end : all) - *begin;
+    return *begin < all;
+}
+
 /* The same partial sums at every stage, each by the one who owns the shard, so the same norm. An
  * infinite gradient or NaN anywhere makes it infinite or NaN everywhere. */
 static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
 {
-    double mine = 0, part;
+    double part;
     struct dt_stretch s;
+    *out = 0;
     for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
-        z->device->ops->sum_squares(s.count, &part, float_grads(z, s.unit, z->rank),
-                                    z->device->stream);
-        mine += part;
+        const float *grads = float_grads(z, s.unit, z->rank);
+        size_t begin = 0, count;
+        while (next_counted(z, s.unit, s.count, &begin, &count)) {
+            z->device->ops->sum_squares(count, &part, grads + begin, z->device->stream);
+            *out += part;
+            begin += count;
+        }
     }
     if (dt_device_sync(z->device, err) < 0)
         return -1;
-    *out = mine;
     int64_t from = dt_clock_monotonic_ns();
     int rc = dt_coll_all_reduce(z->host, out, 1, DT_F64, DT_SUM, err);
     z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
@@ -50,6 +75,11 @@ static uint64_t chance(const struct dt_zero *z, size_t unit)
 void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
 {
     z->unit[unit].rate[param] = rate;
+}
+
+void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param)
+{
+    z->unit[unit].elsewhere[param] = true;
 }
 
 static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t unit, size_t owner)

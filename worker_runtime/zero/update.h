@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates that differ; and dt_zero_step() in its parts, for a model whose gradients lie in several
- * dt_zero and are clipped by one norm: dt_zero_norm() of each, the squares added up, one
- * dt_zero_factor() of the sum, and dt_zero_apply() or dt_zero_skip() of each. */
+ * dt_zero, of one rank or of several, and are clipped by one norm: dt_zero_norm() of each, the
+ * squares added up, one dt_zero_factor() of the sum, and dt_zero_apply() or dt_zero_skip() of each.
+ */
 #ifndef DT_WORKER_RUNTIME_ZERO_UPDATE_H
 #define DT_WORKER_RUNTIME_ZERO_UPDATE_H
 
@@ -9,6 +10,10 @@
 
 /* The learning rate of that parameter is RATE times what a step is told; 1 until then. */
 void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate);
+
+/* That parameter and its gradients are the same in the dt_zero of other ranks, one of which counts
+ * them in the norm: this one does not. */
+void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param);
 
 /* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
  * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.

@@ -66,7 +66,8 @@ static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct
     to->param_name = calloc(from->param_count, sizeof *to->param_name);
     to->decay = calloc(from->param_count, sizeof *to->decay);
     to->rate = calloc(from->param_count, sizeof *to->rate);
-    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate)
+    to->elsewhere = calloc(from->param_count, sizeof *to->elsewhere);
+    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate || !to->elsewhere)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the names of units");
     to->params = from->param_count;
     for (size_t p = 0; p < to->params; p++) {
@@ -193,6 +194,7 @@ void dt_zero_destroy(struct dt_zero *z)
         free(z->unit[u].param_at);
         free(z->unit[u].decay);
         free(z->unit[u].rate);
+        free(z->unit[u].elsewhere);
     }
     free(z->unit);
     dt_layout_finish(&z->layout);
