@@ -50,12 +50,12 @@ worker_runtime/coll/hosts: worker_runtime/coll/host worker_runtime/coll/wire
 worker_runtime/device: worker_runtime/coll/host worker_runtime/ops
 worker_runtime: worker_runtime/device worker_runtime/telemetry rendezvous/protocol base/upload
 worker_runtime/zero: worker_runtime
-worker_runtime/model: worker_runtime/zero
-worker_runtime/ckpt: worker_runtime/model worker_runtime/optim worker_runtime/lfs_pointer.h
-worker_runtime/config: worker_runtime/ckpt
 worker_runtime/mesh: worker_runtime/include
+worker_runtime/model: worker_runtime/zero worker_runtime/mesh
+worker_runtime/ckpt: worker_runtime/mesh worker_runtime/model worker_runtime/optim worker_runtime/lfs_pointer.h
+worker_runtime/config: worker_runtime/ckpt
 worker_runtime/vault: worker_runtime/zero worker_runtime/coll/wire
-worker_runtime/train: worker_runtime/vault worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/mesh worker_runtime/telemetry
+worker_runtime/train: worker_runtime/vault worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/telemetry
 worker_runtime/saved: worker_runtime/ckpt worker_runtime/config worker_runtime/data
 worker_runtime/generate: worker_runtime/saved
 worker_runtime/llamafactory: worker_runtime/config worker_runtime/data

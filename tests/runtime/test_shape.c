@@ -841,7 +841,7 @@ static void count_holders(const struct dt_shape *s, const struct dt_tensor *t, s
 
 static bool is_whole(const struct dt_tensor *t)
 {
-    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias"};
+    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias", "wte", "embed_tokens", "lm_head"};
     for (size_t i = 0; i < ROWS(whole); i++)
         if (strstr(t->name, whole[i]))
             return true;
@@ -867,6 +867,79 @@ TEST(the_parts_of_a_tensor_add_up_to_it)
             }
         }
         free(tensors);
+    }
+}
+
+/* Walks through each part from run to run, and counts where they lead to. */
+static void count_runs(const struct dt_shape *s, const struct dt_tensor *t, size_t parts,
+                       const struct dt_tensor *own, int *holders)
+{
+    for (size_t index = 0; index < parts; index++) {
+        struct dt_tensor_part p;
+        size_t run;
+        dt_shape_part(s, t, parts, index, &p);
+        for (size_t at = 0; at < own->count; at += run) {
+            size_t there = dt_tensor_part_run(t, &p, at, &run);
+            CHECK(run > 0 && at + run <= own->count && there + run <= t->count);
+            for (size_t i = 0; i < run; i++)
+                holders[there + i]++;
+        }
+    }
+}
+
+/* A part has the tensors of a model that is cut as it is. */
+TEST(the_runs_of_all_parts_are_the_tensor)
+{
+    for (size_t i = 0; i < ROWS(cut_shapes); i++) {
+        const struct dt_shape *s = &cut_shapes[i];
+        struct dt_tensor *tensors = dt_shape_tensors(s, NULL);
+        for (size_t parts = 1; parts <= 4; parts++) {
+            struct dt_shape cut;
+            if (dt_shape_cut(s, parts, &cut, NULL) < 0)
+                continue;
+            struct dt_tensor *own = dt_shape_tensors(&cut, NULL);
+            CHECK_EQ(dt_shape_tensor_count(&cut), dt_shape_tensor_count(s));
+            for (size_t n = 0; n < dt_shape_tensor_count(s); n++) {
+                const struct dt_tensor *t = &tensors[n];
+                int *holders = calloc(t->count, sizeof *holders);
+                CHECK_EQ(own[n].count, is_whole(t) ? t->count : t->count / parts);
+                count_runs(s, t, parts, &own[n], holders);
+                for (size_t at = 0; at < t->count; at++) {
+                    CHECK_ROW("%s: element %zu, %zu parts", t->name, at, parts);
+                    CHECK_EQ(holders[at], is_whole(t) ? (int)parts : 1);
+                }
+                free(holders);
+            }
+            free(own);
+        }
+        free(tensors);
+    }
+}
+
+TEST(what_cannot_be_cut_evenly_is_refused_with_what_can)
+{
+    static const struct {
+        size_t heads, kv_heads, inner, parts;
+        const char *words;
+    } rows[] = {
+        {12, 12, 48, 8,
+         "12 heads cannot be cut by 8; of what divides all of them there is 2, 3, 4, 6 and 12"},
+        {8, 2, 48, 4,
+         "2 key-value heads cannot be cut by 4; of what divides all of them there is 2"},
+        {8, 8, 12, 8,
+         "12 numbers of inner width cannot be cut by 8; of what divides all of them there is 2 and "
+         "4"},
+        {3, 1, 12, 3,
+         "1 key-value heads cannot be cut by 3; of what divides all of them there is none"},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_shape s = {.heads = rows[i].heads,
+                             .kv_heads = rows[i].kv_heads,
+                             .inner = rows[i].inner},
+                        cut;
+        struct dt_err err = {0};
+        CHECK_ROW("%s", rows[i].words);
+        CHECK_FAIL(dt_shape_cut(&s, rows[i].parts, &cut, &err), err, rows[i].words);
     }
 }
 

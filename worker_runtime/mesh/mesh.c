@@ -40,7 +40,8 @@ static int open_axis(struct dt_mesh *m, const struct dt_mesh_shape *s, int dim, 
     *axis = (struct dt_mesh_axis){.size = s->size[dim], .index = place.index[dim]};
     if (axis->size == dt_coll_size(m->world))
         axis->group = m->world;
-    if (axis->size == 1 || axis->group)
+    bool wanted = axis->size > 1 || dim == DT_MESH_DP;
+    if (axis->group || !wanted)
         return 0;
     place.index[dim] = 0;
     return dt_coll_split(m->world, dt_mesh_rank(s, &place), axis->index, &axis->group, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of a job share its work: along each dimension of a mesh they share another thing.
  * Ranks are numbered along the last dimension first, so neighbours in it are on one host. All
- * dimensions but DT_MESH_DP are 1 today.
+ * dimensions but DT_MESH_DP and DT_MESH_TP are 1 today.
  *
  * Whoever shares work with other ranks asks the axis of its dimension who and how many they are;
  * what the whole job has to agree on goes over the world. */
@@ -34,7 +34,9 @@ int dt_mesh_rank(const struct dt_mesh_shape *s, const struct dt_mesh_place *p);
 /* A rank and those that differ from it in one dimension alone. */
 struct dt_mesh_axis {
     int size, index;
-    struct dt_coll *group; /* in the order of their indices; NULL: one of several ranks, alone */
+    /* In the order of their indices. NULL: one of several ranks, alone; but for data, whose group
+     * is there in any case. */
+    struct dt_coll *group;
 };
 
 struct dt_mesh {

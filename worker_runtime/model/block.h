@@ -11,6 +11,7 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_BLOCK_H
 #define DT_WORKER_RUNTIME_MODEL_BLOCK_H
 
+#include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/activations.h"
 #include "worker_runtime/model/lora.h"
 
@@ -52,6 +53,7 @@ struct dt_block {
     enum dt_dtype nf4_type;
     bool train; /* a way back follows */
     struct dt_device *device;
+    struct dt_team *team; /* who has the block's other heads and inner width; NULL: it is whole */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;

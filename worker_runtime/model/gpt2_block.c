@@ -22,6 +22,7 @@ static struct dt_norm norm(const struct dt_block *b, int which)
 static struct dt_linear linear(const struct dt_block *b, size_t weight)
 {
     size_t width = b->shape->width, inner = b->shape->inner;
+    size_t attended = b->shape->heads * b->shape->head_dim;
     struct dt_linear l = {
         .rows = b->rows,
         .in = width,
@@ -31,7 +32,9 @@ static struct dt_linear linear(const struct dt_block *b, size_t weight)
         .bias = dt_block_param(b, weight + 1),
     };
     if (weight == DT_GPT2_C_ATTN_WEIGHT)
-        l.out = 3 * width;
+        l.out = 3 * attended;
+    if (weight == DT_GPT2_ATTN_PROJ_WEIGHT)
+        l.in = attended;
     if (weight == DT_GPT2_C_FC_WEIGHT)
         l.out = inner;
     if (weight == DT_GPT2_MLP_PROJ_WEIGHT)
@@ -81,6 +84,7 @@ static void mlp_backward(const struct dt_block *b)
 
     ops->norm_forward(&ln_2, s->normed, NULL, b->kept->middle, NULL, b->stream);
     dt_linear_column_backward(b, &c_fc, s->branch, false, s->normed, s->dwide);
+    dt_linear_columns_end(b, b->shape->width, s->branch);
     ops->norm_backward(&ln_2, b->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle, s->branch, b->stream);
 }
@@ -100,6 +104,7 @@ static void attention_backward(const struct dt_block *b)
 
     ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, s->wide);
+    dt_linear_columns_end(b, b->shape->width, s->branch);
     ops->norm_backward(&ln_1, b->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
                        dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input, s->branch, b->stream);
 }

@@ -66,10 +66,19 @@ void dt_linear_column_backward(const struct dt_block *b, const struct dt_linear 
     backward(b, l, dx, add, x, dout);
 }
 
+void dt_linear_columns_end(const struct dt_block *b, size_t in, dt_elem *dx)
+{
+    dt_team_sum(b->team, dx, b->rows * in, b->ops->elem);
+}
+
 void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                            const dt_elem *x)
 {
-    forward(b, l, out, x);
+    struct dt_linear own = *l;
+    if (!dt_team_is_first(b->team))
+        own.bias = NULL;
+    forward(b, &own, out, x);
+    dt_team_sum(b->team, out, b->rows * l->out, b->ops->elem);
 }
 
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,

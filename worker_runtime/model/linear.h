@@ -4,9 +4,10 @@
  * sums are added up, all outputs. So what lies between a column layer and the row layer behind it,
  * heads or the inner width, never leaves a rank.
  *
- * A rank has whole layers today: both kinds are the plain product. What ranks exchange, x before
- * and dx behind a column layer, out behind and dout before a row layer, belongs here and nowhere
- * else.
+ * What goes into a column layer, and what comes out of a row layer, is whole on each rank of the
+ * block's team: a row layer's outputs are summed over the team, and so is, on the way back, the
+ * gradient of what all column layers behind one norm take. A row layer's bias is whole, too, and
+ * added by the first rank alone. What a team exchanges is here and nowhere else.
  *
  * Gradients of weight and bias are added where the block's are; a frozen block has none.
  *
@@ -31,9 +32,13 @@ void dt_linear_column_forward(const struct dt_block *b, const struct dt_linear *
 /* With the GELU behind it, and what goes into that in PRE. */
 void dt_linear_column_gelu_forward(const struct dt_block *b, const struct dt_linear *l,
                                    dt_elem *out, dt_elem *pre, const dt_elem *x);
-/* dx = , or with ADD += , what DOUT means for X. */
+/* dx = , or with ADD += , what DOUT means for X, by this rank's part of the layer. */
 void dt_linear_column_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                                bool add, const dt_elem *x, const dt_elem *dout);
+
+/* Behind the last column layer that takes one X: DX, [rows, in], becomes what all ranks' parts mean
+ * for it. */
+void dt_linear_columns_end(const struct dt_block *b, size_t in, dt_elem *dx);
 
 void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                            const dt_elem *x);

@@ -241,6 +241,7 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
     ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
     dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
     dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
+    dt_linear_columns_end(b, b->shape->width, s->branch);
     ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, in_weight(b, MLP)), NULL,
                        kept->middle, s->branch, b->stream);
 }
@@ -264,6 +265,7 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
 
     ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, s->wide);
+    dt_linear_columns_end(b, b->shape->width, s->branch);
     ops->norm_backward(&input_norm, b->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
                        b->input, s->branch, b->stream);
 }

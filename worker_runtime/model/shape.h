@@ -151,12 +151,19 @@ struct dt_tensor {
 size_t dt_shape_tensor_count(const struct dt_shape *s);
 struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err);
 
-/* Part INDEX of a tensor that PARTS ranks share, as tensor parallelism cuts it: all of it where
- * each rank has the whole, as of norms; else some stretches of one dimension, with all of the
- * other. Heads stay whole, and query heads are with the key/value head that they read, so a rank
- * may have nothing where there are more parts than heads. Pure. */
+/* -- a model that PARTS ranks share, as tensor parallelism cuts it ---------------------------- */
+
+/* Each of them has so many of a block's heads and so much of its inner width; what words have is
+ * whole on each. Refuses what cannot be cut evenly by its numbers, and says which parts can. Pure.
+ */
+int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err);
+
+/* Part INDEX of a tensor: all of it where each rank has the whole, as of norms; else some stretches
+ * of one dimension, with all of the other. Heads stay whole, and query heads are with the key/value
+ * head that they read. Pure. */
 struct dt_tensor_part {
     int dim; /* the one that is cut */
+    bool whole;
     int stretches;
     struct dt_dim_stretch {
         size_t from, to;
@@ -164,6 +171,10 @@ struct dt_tensor_part {
 };
 void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t parts, size_t index,
                    struct dt_tensor_part *out);
+/* Where element AT of that part, row by row, is in T, and how many stand behind each other there as
+ * here from it on; at least 1. Pure. */
+size_t dt_tensor_part_run(const struct dt_tensor *t, const struct dt_tensor_part *p, size_t at,
+                          size_t *count);
 
 /* The same as dt_zero wants it. UNITS[i].params point into *PARAMS, whose names, as the
  * units', point into TENSORS;

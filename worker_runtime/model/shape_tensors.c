@@ -24,7 +24,7 @@ enum start {
 };
 
 /* How a tensor is cut among ranks that share a block: a column layer by its outputs, a row layer by
- * its inputs, words by the vocabulary. */
+ * its inputs. Words are whole on each of them. */
 enum cut {
     WHOLE, /* each has all of it */
     DIM0,
@@ -45,7 +45,7 @@ struct row {
 
 /* clang-format off */
 static const struct row gpt2_embed[] = {
-    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, ALWAYS},
     [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE, ALWAYS},
 };
 static const struct row gpt2_block[] = {
@@ -65,11 +65,11 @@ static const struct row gpt2_block[] = {
 static const struct row gpt2_head[] = {
     [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
-    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
+    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, UNTIED},
 };
 
 static const struct row llama_embed[] = {
-    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
+    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, ALWAYS},
 };
 static const struct row llama_block[] = {
     [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
@@ -92,7 +92,7 @@ static const struct row llama_block[] = {
 };
 static const struct row llama_head[] = {
     [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
-    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
+    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, UNTIED},
 };
 /* clang-format on */
 
@@ -323,10 +323,79 @@ void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t p
     const struct row *row = &table_of(s, t->unit).rows[t->which];
     assert(index < parts);
     *out = (struct dt_tensor_part){.dim = row->cut == DIM1 || row->cut == QKV_DIM1,
+                                   .whole = row->cut == WHOLE || parts == 1,
                                    .stretches = 1,
                                    .stretch = {{0, t->dims[0]}}};
     if (row->cut == DIM0 || row->cut == DIM1)
         out->stretch[0] = cut_extent(s, row->dims[out->dim], 0, parts, index);
     else if (row->cut != WHOLE)
         cut_qkv(s, parts, index, out);
+}
+
+size_t dt_tensor_part_run(const struct dt_tensor *t, const struct dt_tensor_part *p, size_t at,
+                          size_t *count)
+{
+    size_t across = p->dim == 0 ? t->dims[1] : 1, width = 0; /* of the part; ACROSS: of its grain */
+    for (int i = 0; i < p->stretches; i++)
+        width += p->stretch[i].to - p->stretch[i].from;
+    /* Cut along dim 0 the tensor is one row of grains; along dim 1 each row has its own. */
+    size_t row = p->dim == 0 ? 0 : at / width, grain = p->dim == 0 ? at / across : at % width;
+    size_t within = p->dim == 0 ? at % across : 0;
+    for (int i = 0; i < p->stretches; i++) {
+        const struct dt_dim_stretch *s = &p->stretch[i];
+        size_t grains = s->to - s->from;
+        if (grain < grains) {
+            *count = (grains - grain) * across - within;
+            return row * t->dims[1] + (s->from + grain) * across + within;
+        }
+        grain -= grains;
+    }
+    assert(false);
+    *count = 1;
+    return 0;
+}
+
+/* "2, 3 and 6": what divides both, but for 1. */
+static void put_divisors(size_t a, size_t b, struct dt_buf *out)
+{
+    size_t last = 0;
+    const char *between = "";
+    for (size_t n = 2; n <= a && n <= b; n++) {
+        if (a % n || b % n)
+            continue;
+        if (last)
+            dt_buf_printf(out, "%s%zu", between, last);
+        between = last ? ", " : between;
+        last = n;
+    }
+    if (last)
+        dt_buf_printf(out, "%s%zu", out->len ? " and " : "", last);
+    else
+        dt_buf_put_str(out, "none");
+}
+
+int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err)
+{
+    const struct {
+        const char *what;
+        size_t count;
+    } rows[] = {{"heads", s->heads},
+                {"key-value heads", s->kv_heads},
+                {"numbers of inner width", s->inner}};
+    struct dt_buf can = {0};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        if (rows[i].count % parts == 0)
+            continue;
+        put_divisors(s->kv_heads, s->inner, &can);
+        dt_err_set(err, DT_E_USAGE,
+                   "%zu %s cannot be cut by %zu; of what divides all of them there is %s",
+                   rows[i].count, rows[i].what, parts, dt_buf_cstr(&can));
+        dt_buf_finish(&can);
+        return -1;
+    }
+    *out = *s;
+    out->heads /= parts;
+    out->kv_heads /= parts;
+    out->inner /= parts;
+    return 0;
 }

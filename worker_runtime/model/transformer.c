@@ -39,14 +39,20 @@ static size_t head_unit(const struct dt_transformer *t)
 }
 
 /* Without samples there is nothing to compute. */
-static void compute(const struct pass *p, struct dt_work *w)
+static int compute(const struct pass *p, struct dt_work *w)
 {
+    const struct dt_team *team = p->t->options.team;
     w->slot = p->slot;
     w->batch = p->batch;
     w->train = p->train;
     w->positions = p->t->options.positions;
     if (p->batch > 0)
         dt_work_compute(p->t, w);
+    if (!team || !team->failed)
+        return 0;
+    if (p->err)
+        *p->err = team->err;
+    return -1;
 }
 
 static bool trains_embedding(const struct dt_transformer *t)
@@ -63,11 +69,11 @@ static int embed_forward(struct pass *p)
         w.adapters = dt_zero_gather(p->t->adapters, 0, p->err);
     if (!w.params || (own && !w.adapters))
         return -1;
-    compute(p, &w);
+    int rc = compute(p, &w);
     if (own)
         dt_zero_release(p->t->adapters, 0);
     dt_zero_release(p->z, 0);
-    return 0;
+    return rc;
 }
 
 static int embed_backward(struct pass *p)
@@ -80,8 +86,7 @@ static int embed_backward(struct pass *p)
     if (!grads)
         return -1;
     *(p->t->adapters ? &w.dadapters : &w.grads) = grads;
-    compute(p, &w);
-    return dt_zero_reduce(z, 0, p->err);
+    return compute(p, &w) < 0 ? -1 : dt_zero_reduce(z, 0, p->err);
 }
 
 /* The block's parameters, and its adapters' where there are any. */
@@ -115,9 +120,9 @@ static int block_forward(struct pass *p, size_t block, bool chained, bool again)
         .kind = DT_BLOCK_FORWARD, .block = block, .chained = chained, .again = again};
     if (gather_block(p, block, &w) < 0)
         return -1;
-    compute(p, &w);
+    int rc = compute(p, &w);
     release_block(p, block);
-    return 0;
+    return rc;
 }
 
 /* AGAIN: its forward pass first, as what it kept is not there any more. */
@@ -133,9 +138,9 @@ static int block_backward(struct pass *p, size_t block, bool chained, bool again
     if (!grads)
         return -1;
     *(p->t->adapters ? &w.dadapters : &w.grads) = grads;
-    compute(p, &w);
+    int rc = compute(p, &w);
     release_block(p, block);
-    return dt_zero_reduce(z, unit, p->err);
+    return rc < 0 ? -1 : dt_zero_reduce(z, unit, p->err);
 }
 
 static int blocks_forward(struct pass *p)
@@ -227,13 +232,13 @@ static int head(struct pass *p)
     size_t own;
     if (gather_head(p, &w) < 0)
         return -1;
-    compute(p, &w);
+    int rc = compute(p, &w);
     if (has_own_head(t, &own))
         dt_zero_release(t->adapters, own);
     if (t->shape.tied)
         dt_zero_release(p->z, 0);
     dt_zero_release(p->z, head_unit(t));
-    return p->train ? reduce_head(p) : 0;
+    return rc == 0 && p->train ? reduce_head(p) : rc;
 }
 
 /* An id outside would be read from outside of the embedding. */

@@ -6,6 +6,7 @@
 #define DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
 
 #include "worker_runtime/device/device.h"
+#include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/lora.h"
 
 struct dt_transformer;
@@ -29,6 +30,9 @@ struct dt_transformer_options {
      * NF4 are rounded to nf4_type. */
     bool nf4;
     enum dt_dtype nf4_type;
+    /* Who has the other parts of each block, whose shape then is that of this rank's
+     * (dt_shape_cut()), and computes the same samples; the caller's. NULL: blocks are whole. */
+    struct dt_team *team;
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */
@@ -77,7 +81,7 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
                         struct dt_err *err);
 
 /* Nanoseconds spent computing forward and backward since the last call; what is computed a second
- * time is backward's. Waiting for parameters is in neither. */
+ * time is backward's. Waiting for parameters, or for the team, is in neither. */
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward);
 
 /* What it holds. */

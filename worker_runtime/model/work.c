@@ -18,9 +18,15 @@ _Static_assert((int)DT_LLAMA_DOWN < CHANCES && (int)DT_GPT2_BLOCK_TENSORS <= CHA
 _Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
 _Static_assert((int)DT_GPT2_LN_F_WEIGHT == (int)DT_LLAMA_NORM, "the last norm comes first");
 
+static uint64_t team_ns(const struct dt_transformer *t)
+{
+    return t->options.team ? t->options.team->ns : 0;
+}
+
 void dt_work_start_clock(struct dt_transformer *t)
 {
     t->since = dt_clock_monotonic_ns();
+    t->team_since = team_ns(t);
 }
 
 void dt_work_count_time(struct dt_transformer *t, uint64_t *sum)
@@ -28,8 +34,9 @@ void dt_work_count_time(struct dt_transformer *t, uint64_t *sum)
     if (t->options.timed)
         dt_device_sync(t->device, NULL);
     int64_t now = dt_clock_monotonic_ns();
-    *sum += (uint64_t)(now - t->since);
+    *sum += (uint64_t)(now - t->since) - (team_ns(t) - t->team_since);
     t->since = now;
+    t->team_since = team_ns(t);
 }
 
 static size_t rows_of(const struct dt_work *w)
@@ -129,6 +136,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .speeds = local ? t->a.local_speeds : t->a.speeds,
         .rope_scale = local ? 1 : dt_rope_scale(&t->shape.rope),
         .device = t->device,
+        .team = t->options.team,
         .adapters = adapters_of(t, w),
         .offset = t->block_at,
         .count = t->block_count,

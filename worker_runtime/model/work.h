@@ -23,7 +23,8 @@ struct dt_transformer {
     float *losses;         /* host memory, as are these */
     int32_t *places;
     uint64_t forward_ns, backward_ns;
-    int64_t since; /* when computing began that is not counted yet */
+    int64_t since;       /* when computing began that is not counted yet ... */
+    uint64_t team_since; /* ... and what the team's sums had taken by then */
 };
 
 enum dt_work_kind {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks that compute one block together, each with some of its tensors: what they add up in the
+ * midst of it. A sum is void, as an op is: the first failure is kept, nothing is summed from then
+ * on, and whoever computes asks for it at its next stop. */
+#ifndef DT_WORKER_RUNTIME_MESH_TEAM_H
+#define DT_WORKER_RUNTIME_MESH_TEAM_H
+
+#include "worker_runtime/mesh/mesh.h"
+
+struct dt_team {
+    struct dt_coll *group;
+    int index; /* of this rank in it */
+    bool failed;
+    struct dt_err err; /* why */
+    uint64_t ns;       /* spent in sums, ever */
+};
+
+/* X[count] becomes its sum over the team, of the same bits on all of it. T NULL: it stays. */
+void dt_team_sum(struct dt_team *t, void *x, size_t count, enum dt_dtype type);
+
+static inline bool dt_team_is_first(const struct dt_team *t)
+{
+    return !t || t->index == 0;
+}
+
+#endif
