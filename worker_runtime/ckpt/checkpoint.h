@@ -59,6 +59,7 @@ struct dt_ckpt_state {
     double last_loss;
     struct dt_ckpt_best best;
     int world, stage; /* at save; for people */
+    int tensor;       /* ranks that shared each tensor then; 0: 1 */
     char run_id[128];
     int64_t round;
     uint64_t job_mark;     /* drawn by chance for the job; 0: not known */
@@ -69,6 +70,7 @@ struct dt_ckpt_state {
 };
 
 struct dt_ckpt;
+struct dt_recut;
 
 /* What a checkpoint is of. Memory is the caller's. */
 struct dt_ckpt_model {
@@ -82,6 +84,7 @@ struct dt_ckpt_model {
      * so too, in its metadata: who merges them needs the same model. */
     bool nf4;
     enum dt_dtype nf4_type;
+    const struct dt_recut *recut; /* how ranks share each tensor: recut.h; NULL: they do not */
 };
 
 /* The tensors that follow from Z's own parameters, each a row of numbers, and no shape. A tensor is
@@ -183,7 +186,7 @@ int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero
                  struct dt_ckpt *c, struct dt_ckpt_state *s, struct dt_err *err);
 /* What a training program does at its start: rank 0 finds, all read, and when a rank could not, all
  * take the one before, with a line in WARNING of whoever knows why. PATH "": there is none, nothing
- * was loaded. Collective over Z's group. C as above. */
+ * was loaded. Collective over Z's group, or the world of M's recut. C as above. */
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                    struct dt_ckpt *c, struct dt_ckpt_state *s, char path[PATH_MAX],
                    struct dt_buf *warning, struct dt_err *err);

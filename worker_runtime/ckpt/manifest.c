@@ -123,6 +123,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
         put_best(w, &s->best);
     dt_json_put_int(w, "world", s->world);
     dt_json_put_int(w, "stage", s->stage);
+    if (s->tensor > 1)
+        dt_json_put_int(w, "tensor", s->tensor);
     dt_json_put_text(w, "run_id", s->run_id);
     dt_json_put_int(w, "round", s->round);
     if (s->job_mark)
@@ -312,6 +314,8 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
         read_scaler(doc, &s->scaler, err) < 0 ||
         read_small(doc, NULL, "world", &s->world, err) < 0 ||
         read_small(doc, NULL, "stage", &s->stage, err) < 0 ||
+        (dt_json_has(doc->root, "tensor") &&
+         read_small(doc, NULL, "tensor", &s->tensor, err) < 0) ||
         dt_json_string(doc, NULL, "run_id", &run_id, err) < 0 ||
         dt_json_int(doc, NULL, "round", -EXACT_MAX, EXACT_MAX, &s->round, err) < 0)
         return -1;

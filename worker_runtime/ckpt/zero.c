@@ -1,29 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between a dt_zero and the files: all that needs a dt_zero or a group of ranks. */
 #include "worker_runtime/ckpt/inside.h"
+#include "worker_runtime/ckpt/recut.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/device/device.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
-                  struct dt_err *err)
+/* Who saves and loads together. */
+static struct dt_coll *group_of(const struct dt_ckpt_model *m, const struct dt_zero *z)
+{
+    return m->recut ? m->recut->world : dt_zero_group(z);
+}
+
+/* -- saving ----------------------------------------------------------------------------------- */
+
+/* This rank's shards, cut as those of the checkpoint. */
+static int save_as_cut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *err)
 {
     const struct dt_layout *l = dt_zero_layout(z);
-    struct dt_ckpt_state state = *s;
     if (l->payload != c->layout.payload || l->shard != c->layout.shard ||
         l->world != c->layout.world || dt_zero_rank(z) != c->shards.rank)
         return dt_err_set(err, DT_E_RUNTIME, "what is to be saved is not cut as the checkpoint");
-    dt_ckpt_settle(c);
     if (dt_zero_save(z, &c->shards, err) < 0)
         return -1;
-    state.optimizer_steps = c->steps;
     c->snapped = dt_zero_device(z);
+    return 0;
+}
+
+static int save_recut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *err)
+{
+    const struct dt_ckpt_model *m = &c->o.model;
+    struct dt_device *device = dt_zero_device(z);
+    struct dt_zero_state here = {.steps = &c->steps};
+    int rc = dt_ckpt_shards_init(&here, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
+    rc = dt_agree(m->recut->world, rc, err);
+    if (rc == 0)
+        rc = dt_zero_save(z, &here, err);
+    if (rc == 0)
+        rc = device->table->snap_wait(device, err);
+    if (rc == 0)
+        rc = dt_recut_to_files(m, &here, &c->shards, err);
+    dt_ckpt_shards_finish(&here, NULL);
+    c->snapped = NULL;
+    return rc;
+}
+
+int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
+                  struct dt_err *err)
+{
+    struct dt_ckpt_state state = *s;
+    dt_ckpt_settle(c);
+    if ((c->o.model.recut ? save_recut(c, z, err) : save_as_cut(c, z, err)) < 0)
+        return -1;
+    state.optimizer_steps = c->steps;
     return dt_ckpt_start(c, &state, err);
 }
 
-/* Shards that are read, and whose memory it is. */
+/* -- loading ---------------------------------------------------------------------------------- */
+
+/* Shards that are read, until they are a dt_zero's, and whose memory it is. */
 struct reading {
+    const struct dt_ckpt_model *m;
+    struct dt_zero *z;
+    struct dt_layout layout; /* of files, where they are cut another way */
     struct dt_zero_state in;
     int64_t steps;
     bool lent;
@@ -31,18 +72,17 @@ struct reading {
 
 /* The memory of C's snapshots serves until the first one: as much again would be the peak of the
  * whole run. */
-static int open_reading(struct reading *r, struct dt_ckpt *c, const struct dt_zero *z,
-                        struct dt_err *err)
+static int open_shards(struct reading *r, struct dt_ckpt *c, const struct dt_layout *l, size_t rank,
+                       struct dt_err *err)
 {
-    const struct dt_layout *l = dt_zero_layout(z);
-    *r = (struct reading){.lent = c && c->layout.shard == l->shard};
-    if (!r->lent && dt_ckpt_shards_init(&r->in, l, dt_zero_rank(z), NULL, err) < 0)
+    r->lent = c && c->layout.shard == l->shard;
+    if (!r->lent && dt_ckpt_shards_init(&r->in, l, rank, NULL, err) < 0)
         return -1;
     if (r->lent) {
         size_t bytes = l->shard * sizeof(float);
         r->in = *dt_ckpt_shards(c);
         r->in.layout = l;
-        r->in.rank = dt_zero_rank(z);
+        r->in.rank = rank;
         memset(r->in.master, 0, bytes); /* padding is 0 */
         memset(r->in.exp_avg, 0, bytes);
         memset(r->in.exp_avg_sq, 0, bytes);
@@ -51,22 +91,51 @@ static int open_reading(struct reading *r, struct dt_ckpt *c, const struct dt_ze
     return 0;
 }
 
+static int open_reading(struct reading *r, const struct dt_ckpt_model *m, struct dt_ckpt *c,
+                        struct dt_zero *z, struct dt_err *err)
+{
+    *r = (struct reading){.m = m, .z = z};
+    if (!m->recut)
+        return open_shards(r, c, dt_zero_layout(z), dt_zero_rank(z), err);
+    struct dt_coll *world = m->recut->world;
+    if (dt_ckpt_cut(m, (size_t)dt_coll_size(world), &r->layout, err) < 0)
+        return -1;
+    return open_shards(r, c, &r->layout, (size_t)dt_coll_rank(world), err);
+}
+
 static void close_reading(struct reading *r)
 {
     if (!r->lent)
         dt_ckpt_shards_finish(&r->in, NULL);
+    dt_layout_finish(&r->layout);
+}
+
+/* What was read is the dt_zero's. Collective. */
+static int load_read(struct reading *r, struct dt_err *err)
+{
+    struct dt_zero_state here = {.steps = &r->steps};
+    if (!r->m->recut)
+        return dt_zero_load(r->z, &r->in, err);
+    int rc = dt_ckpt_shards_init(&here, dt_zero_layout(r->z), dt_zero_rank(r->z), NULL, err);
+    rc = dt_agree(r->m->recut->world, rc, err);
+    if (rc == 0)
+        rc = dt_recut_from_files(r->m, &r->in, &here, err);
+    if (rc == 0)
+        rc = dt_zero_load(r->z, &here, err);
+    dt_ckpt_shards_finish(&here, NULL);
+    return rc;
 }
 
 int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
                  struct dt_ckpt *c, struct dt_ckpt_state *s, struct dt_err *err)
 {
     struct reading r;
-    int rc = open_reading(&r, c, z, err);
+    int rc = open_reading(&r, m, c, z, err);
     if (rc == 0)
         rc = dt_ckpt_read(path, m, &r.in, s, err);
-    rc = dt_agree(dt_zero_group(z), rc, err);
+    rc = dt_agree(group_of(m, z), rc, err);
     if (rc == 0)
-        rc = dt_zero_load(z, &r.in, err);
+        rc = load_read(&r, err);
     close_reading(&r);
     return rc;
 }
@@ -85,8 +154,13 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
     const struct dt_tensor *tensors = f->model->tensors;
     while (tensors[f->tensor].unit != unit || tensors[f->tensor].index != param)
         f->tensor = (f->tensor + 1) % f->model->count;
-    if (f->rc == 0)
-        f->rc = dt_ckpt_weights_read(f->weights, f->tensor, first, count, out, f->err);
+    while (f->rc == 0 && count > 0) {
+        size_t run = count, there = dt_recut_place(f->model, f->tensor, first, &run);
+        f->rc = dt_ckpt_weights_read(f->weights, f->tensor, there, run, out, f->err);
+        first += run;
+        count -= run;
+        out += run;
+    }
 }
 
 int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
@@ -95,13 +169,13 @@ int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct 
     struct dt_err why = {0};
     struct filling f = {.model = m, .err = &why};
     f.weights = dt_ckpt_weights_open(dir, m, err);
-    int rc = dt_agree(dt_zero_group(z), f.weights ? 0 : -1, err);
+    int rc = dt_agree(group_of(m, z), f.weights ? 0 : -1, err);
     if (rc == 0)
         rc = dt_zero_fill(z, fill, &f, err);
     if (rc == 0) {
         if (f.rc < 0 && err)
             *err = why;
-        rc = dt_agree(dt_zero_group(z), f.rc, err);
+        rc = dt_agree(group_of(m, z), f.rc, err);
     }
     dt_ckpt_weights_close(f.weights);
     return rc;
@@ -143,11 +217,11 @@ int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zer
                    struct dt_ckpt *c, struct dt_ckpt_state *s, char path[PATH_MAX],
                    struct dt_buf *warning, struct dt_err *err)
 {
-    struct dt_coll *g = dt_zero_group(z);
+    struct dt_coll *g = group_of(m, z);
     struct reading r;
     struct find f = {0};
     struct dt_err why = {0};
-    bool room = open_reading(&r, c, z, &why) == 0;
+    bool room = open_reading(&r, m, c, z, &why) == 0;
     int rc;
     for (;;) {
         rc = find_together(g, dir, &f, warning, err);
@@ -175,7 +249,7 @@ int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zer
     }
     snprintf(path, PATH_MAX, "%s", rc == 0 ? f.path : "");
     if (rc == 0 && f.answer == FOUND)
-        rc = dt_zero_load(z, &r.in, err);
+        rc = load_read(&r, err);
     close_reading(&r);
     return rc;
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shards of models that a mesh cuts, to those of whole tensors and back. */
+#include "tests/runtime/ranks.h"
+#include "worker_runtime/ckpt/inside.h"
+#include "worker_runtime/ckpt/recut.h"
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+static const struct dt_shape shapes[] = {
+    {DT_GPT2, 2, 4, 4, 8, 2, 12, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
+    {DT_LLAMA, 2, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = false},
+    {DT_QWEN2, 1, 4, 2, 10, 4, 6, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
+};
+
+struct play {
+    const struct dt_shape *shape;
+    int tensor;
+};
+
+/* All that stands between a model and its cut on one rank. */
+struct cut {
+    struct dt_shape part;
+    struct dt_tensor *parts;
+    struct dt_ckpt_model whole, own;
+    struct dt_recut recut;
+    struct dt_layout files_layout, here_layout;
+    int64_t steps;
+    struct dt_zero_state files, here;
+};
+
+static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
+{
+    struct dt_err err = {0};
+    int rank = dt_coll_rank(world), ranks = dt_coll_size(world);
+    *c = (struct cut){.recut = {.mesh = {{1, ranks / p->tensor, 1, 1, p->tensor}}, .world = world}};
+    CHECK_OK(dt_shape_cut(p->shape, (size_t)p->tensor, &c->part, &err), err);
+    c->parts = dt_shape_tensors(&c->part, &err);
+    c->recut.parts = c->parts;
+    c->whole = (struct dt_ckpt_model){.shape = p->shape,
+                                      .tensors = dt_shape_tensors(p->shape, &err),
+                                      .count = dt_shape_tensor_count(p->shape),
+                                      .recut = &c->recut};
+    c->own = (struct dt_ckpt_model){
+        .shape = &c->part, .tensors = c->parts, .count = dt_shape_tensor_count(&c->part)};
+    struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
+    CHECK_OK(dt_ckpt_cut(&c->whole, (size_t)ranks, &c->files_layout, &err), err);
+    CHECK_OK(dt_ckpt_cut(&c->own, (size_t)(ranks / p->tensor), &c->here_layout, &err), err);
+    c->files.steps = c->here.steps = &c->steps;
+    CHECK_OK(dt_ckpt_shards_init(&c->files, &c->files_layout, (size_t)rank, NULL, &err), err);
+    CHECK_OK(
+        dt_ckpt_shards_init(&c->here, &c->here_layout, (size_t)place.index[DT_MESH_DP], NULL, &err),
+        err);
+}
+
+static void close_cut(struct cut *c)
+{
+    dt_ckpt_shards_finish(&c->files, NULL);
+    dt_ckpt_shards_finish(&c->here, NULL);
+    dt_layout_finish(&c->files_layout);
+    dt_layout_finish(&c->here_layout);
+    free(c->whole.tensors);
+    free(c->parts);
+}
+
+/* An element of a whole model has its own number as its value: float holds as many of them. */
+static float value(size_t payload, int array)
+{
+    return (float)(payload + 1) + 1e5f * (float)array;
+}
+
+static void fill_files(struct cut *c)
+{
+    float *const arrays[] = {c->files.master, c->files.exp_avg, c->files.exp_avg_sq};
+    struct dt_stretch s;
+    for (size_t i = 0; dt_layout_owned(&c->files_layout, c->files.rank, &i, &s);)
+        for (size_t at = 0; at < s.count; at++)
+            for (int a = 0; a < 3; a++)
+                arrays[a][s.shard_at + at] = value(s.payload_at + at, a);
+}
+
+/* Each element of this rank's parts is what the walk through the whole tensor says. */
+static void check_here(const struct cut *c)
+{
+    const float *const arrays[] = {c->here.master, c->here.exp_avg, c->here.exp_avg_sq};
+    struct dt_stretch s;
+    for (size_t i = 0; dt_layout_owned(&c->here_layout, c->here.rank, &i, &s);) {
+        size_t unit_at = c->here_layout.unit[s.unit].payload_at;
+        for (size_t at = 0; at < s.count; at++) {
+            size_t in_unit = s.payload_at + at - unit_at, tensor = 0, one = 1;
+            while (c->parts[tensor].unit != s.unit ||
+                   c->parts[tensor].offset + c->parts[tensor].count <= in_unit)
+                tensor++;
+            const struct dt_tensor *whole = &c->whole.tensors[tensor];
+            size_t there =
+                dt_recut_place(&c->whole, tensor, in_unit - c->parts[tensor].offset, &one);
+            size_t payload = c->files_layout.unit[s.unit].payload_at + whole->offset + there;
+            for (int a = 0; a < 3; a++)
+                CHECK(arrays[a][s.shard_at + at] == value(payload, a));
+        }
+    }
+}
+
+static void check_files(const struct cut *c)
+{
+    const float *const arrays[] = {c->files.master, c->files.exp_avg, c->files.exp_avg_sq};
+    struct dt_stretch s;
+    for (size_t i = 0; dt_layout_owned(&c->files_layout, c->files.rank, &i, &s);)
+        for (size_t at = 0; at < s.count; at++)
+            for (int a = 0; a < 3; a++)
+                CHECK(arrays[a][s.shard_at + at] == value(s.payload_at + at, a));
+}
+
+static void there_and_back(struct rank_self *me)
+{
+    struct cut c;
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    open_cut(&c, me->arg, world);
+    fill_files(&c);
+    CHECK_OK(dt_recut_from_files(&c.whole, &c.files, &c.here, &err), err);
+    check_here(&c);
+    memset(c.files.master, 0, c.files_layout.shard * sizeof(float));
+    memset(c.files.exp_avg, 0, c.files_layout.shard * sizeof(float));
+    memset(c.files.exp_avg_sq, 0, c.files_layout.shard * sizeof(float));
+    CHECK_OK(dt_recut_to_files(&c.whole, &c.here, &c.files, &err), err);
+    check_files(&c);
+    close_cut(&c);
+    CHECK_OK(dt_coll_barrier(world, &err), err);
+    dt_coll_destroy(world);
+}
+
+TEST(elements_go_to_who_has_them_and_back)
+{
+    static const struct {
+        int shape, ranks, tensor;
+    } rows[] = {{0, 2, 2}, {0, 4, 2}, {0, 4, 4}, {1, 4, 4},
+                {1, 6, 2}, {1, 4, 2}, {2, 2, 2}, {2, 6, 2}};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct play p = {&shapes[rows[i].shape], rows[i].tensor};
+        CHECK_ROW("shape %d, %d ranks, %d of them for tensors", rows[i].shape, rows[i].ranks,
+                  rows[i].tensor);
+        ranks_run(rows[i].ranks, there_and_back, &p);
+    }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between shards of a model whose tensors a mesh cuts, and shards of whole tensors over all ranks,
+ * which is what files hold: elements go straight from who has them to who writes them, and back.
+ * So a file is the same whatever the mesh, and none of it is read or written in small pieces.
+ *
+ * Each rank has its part of every tensor, and of that, its data group's shard. */
+#ifndef DT_WORKER_RUNTIME_CKPT_RECUT_H
+#define DT_WORKER_RUNTIME_CKPT_RECUT_H
+
+#include "worker_runtime/ckpt/checkpoint.h"
+#include "worker_runtime/mesh/mesh.h"
+
+struct dt_recut {
+    const struct dt_tensor *parts; /* of this rank; all ranks have parts of the same sizes */
+    struct dt_mesh_shape mesh;     /* of data and tensors; the rest is 1 */
+    struct dt_coll *world;
+};
+
+/* Of a model M that has one. HERE: this rank's shards of its parts, laid out over the ranks that
+ * share data; FILES: those of whole tensors over the world. Collective over that. */
+int dt_recut_to_files(const struct dt_ckpt_model *m, const struct dt_zero_state *here,
+                      const struct dt_zero_state *files, struct dt_err *err);
+int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_state *files,
+                        const struct dt_zero_state *here, struct dt_err *err);
+
+/* Where element AT of this rank's part of a tensor is in the tensor, and how many of *COUNT stand
+ * behind each other there as here: those that *COUNT is then. M may have no recut. Pure. */
+size_t dt_recut_place(const struct dt_ckpt_model *m, size_t tensor, size_t at, size_t *count);
+
+#endif
