@@ -75,6 +75,25 @@ TEST(stages_keep_what_they_keep)
     dt_config_finish(&c);
 }
 
+/* Two ranks that share each block have half of its matrices and the biases of their columns; norms,
+ * the biases of rows, and what words have is whole. */
+TEST(a_rank_that_shares_tensors_has_its_parts)
+{
+    const size_t block =
+        4 * 32 + (32 * 96 + 96) / 2 + 32 * 32 / 2 + 32 + (32 * 128 + 128) / 2 + 128 * 32 / 2 + 32;
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"parallel\": {\"tensor\": 2}, " SMALL "}");
+    struct dt_estimate_place three = {.world = 3, .local = 3};
+    struct dt_estimate e = of(&c, 2, 2, 0);
+    struct dt_err err = {0};
+    CHECK_EQ(e.params, (EMBED + 2 * block + HEAD) * 4);
+    CHECK_EQ(e.grads, (EMBED + 2 * block + HEAD) * 4);
+    CHECK(of(&c, 4, 4, 2).optimizer < e.optimizer * 6 / 10);
+    CHECK_FAIL(dt_estimate(&c, &three, 0, &e, &err), err,
+               "parallel.tensor is 2, and 3 ranks, 3 on each host, are no multiples of that");
+    dt_config_finish(&c);
+}
+
 TEST(sixteen_bits_have_a_master_copy_beside_them)
 {
     struct dt_config c =

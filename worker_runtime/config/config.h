@@ -78,6 +78,11 @@ struct dt_config_train {
     char *csv_path, *csv_job; /* csv_monitor */
 };
 
+/* How the ranks share the work: so many of them share ... */
+struct dt_config_parallel {
+    int tensor; /* ... each block, part of its tensors each; 1: none do */
+};
+
 struct dt_config_batch {
     int64_t train_batch, micro_batch, accumulation; /* as written; 0: not */
 };
@@ -91,6 +96,7 @@ struct dt_config {
     struct dt_config_data data;
     struct dt_config_train train;
     struct dt_config_batch batch;
+    struct dt_config_parallel parallel;
     struct dt_zero_options zero; /* betas, eps, decay are the optimizer's */
     struct dt_schedule schedule; /* what hangs on the number of steps: dt_config_schedule() */
     bool total_follows,

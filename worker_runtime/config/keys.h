@@ -67,6 +67,7 @@ struct dt_config_draft {
     int lora_base; /* which of the words of "lora.base" */
     /* Of the document; NULL: not written. */
     const struct cJSON *lora_targets, *lora_saved, *lora_ranks, *lora_alphas;
+    int tensor, tensor_too; /* ours, and DeepSpeed's, of which 0 is none */
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;
@@ -151,6 +152,9 @@ int dt_config_settle_lora(const struct dt_reading *r);
 
 /* What pairs of answers are trained with, once the adapters are known: dpo.c. */
 int dt_config_settle_dpo(const struct dt_reading *r);
+
+/* How ranks share the work, once all else is known: parallel.c. */
+int dt_config_settle_parallel(const struct dt_reading *r);
 
 /* Values that are more than a number or a word: values.c. */
 int dt_take_betas(const struct dt_reading *r, const struct cJSON *v);

@@ -61,6 +61,7 @@ void dt_config_draft_init(struct dt_config_draft *d)
         .steps_per_print = DT_UNSET,
         .log_every = DT_UNSET,
         .positions = DT_UNSET,
+        .tensor = DT_UNSET,
         .lora_r = DT_UNSET,
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,
@@ -203,6 +204,10 @@ static int settle_zero(const struct dt_reading *r)
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
     size_t head_dim = c->model.shape.head_dim;
+    if (c->parallel.tensor > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: ranks share tensors on CPUs alone so far; drop it, or "
+                          "set train.device to \"cpu\"");
     if (c->has_model && head_dim > DT_GPU_HEAD_DIM_MOST)
         return dt_err_set(err, DT_E_USAGE,
                           "attention on a GPU takes heads of at most %d numbers, and those of this "
@@ -328,9 +333,17 @@ static int settle_train(const struct dt_reading *r)
 int dt_config_settle(const struct dt_reading *r)
 {
     static int (*const parts[])(const struct dt_reading *) = {
-        dt_take_model_folder, settle_device, settle_optimizer, dt_config_settle_schedule,
-        settle_precision,     settle_zero,   settle_model,     dt_config_settle_lora,
-        dt_config_settle_dpo, settle_train,
+        dt_take_model_folder,
+        settle_device,
+        settle_optimizer,
+        dt_config_settle_schedule,
+        settle_precision,
+        settle_zero,
+        settle_model,
+        dt_config_settle_lora,
+        dt_config_settle_dpo,
+        settle_train,
+        dt_config_settle_parallel,
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](r) < 0)

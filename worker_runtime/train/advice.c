@@ -47,12 +47,12 @@ static void try_micro(struct asking *a)
 {
     struct dt_batch b, half = {0};
     struct dt_config trial = *a->c;
-    if (dt_batch_resolve(&b, &a->c->batch, a->at->world, NULL) < 0)
+    if (dt_batch_resolve(&b, &a->c->batch, dt_estimate_data(a->c, a->at), NULL) < 0)
         return;
     for (int64_t micro = b.micro / 2; micro > 0; micro /= 2) {
         struct dt_batch smaller;
         trial.batch = (struct dt_config_batch){.train_batch = b.train, .micro_batch = micro};
-        if (dt_batch_resolve(&smaller, &trial.batch, a->at->world, NULL) < 0)
+        if (dt_batch_resolve(&smaller, &trial.batch, dt_estimate_data(a->c, a->at), NULL) < 0)
             continue;
         half = half.micro > 0 ? half : smaller;
         if (total_of(a, &trial, a->c->zero.stage) <= dt_estimate_room(a->at)) {
@@ -110,7 +110,7 @@ static void try_lora(struct asking *a)
 {
     struct dt_config trial = *a->c;
     trial.lora = (struct dt_lora){.r = LORA_R, .alpha = 2 * LORA_R};
-    if (a->c->lora.r > 0 || !a->c->model.weights ||
+    if (a->c->lora.r > 0 || !a->c->model.weights || a->c->parallel.tensor > 1 ||
         dt_lora_target_all(&trial.lora, &trial.model.shape, NULL) < 0)
         return;
     struct dt_advice *one = add(a, &trial, a->c->zero.stage, false);

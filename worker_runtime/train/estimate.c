@@ -232,6 +232,31 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
     return 0;
 }
 
+int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *at)
+{
+    return at->world / c->parallel.tensor;
+}
+
+/* As one rank of each team sees it: parts of the model, and no others of the team. */
+static int estimate_part(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
+                         struct dt_estimate *out, struct dt_err *err)
+{
+    struct dt_config part = *c;
+    struct dt_estimate_place one = *at;
+    int tensor = c->parallel.tensor;
+    if (at->world % tensor || at->local % tensor)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor is %d, and %d ranks, %d on each host, are no multiples "
+                          "of that; give --world and --local-world",
+                          tensor, at->world, at->local);
+    if (dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
+        return -1;
+    part.parallel.tensor = 1;
+    one.world /= tensor;
+    one.local /= tensor;
+    return dt_estimate(&part, &one, stage, out, err);
+}
+
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err)
 {
@@ -243,6 +268,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     if (at->world < 1 || at->local < 1 || at->local > at->world)
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
+    if (c->parallel.tensor > 1)
+        return estimate_part(c, at, stage, out, err);
     struct place p = place_of(c, at);
     int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
     if (rc < 0)

@@ -37,6 +37,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
 /* Of the memory that is there, the part of one rank: a GPU's, or its share of the host's; 0: it is
  * not known. */
 size_t dt_estimate_room(const struct dt_estimate_place *at);
+/* Ranks that have samples of their own: of those who share tensors, one. */
+int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *at);
 /* Whether ranks keep copies of the vaults of other hosts' ranks. */
 bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_place *at);
 /* The table that `dtrun-train --estimate` prints. -1 and *err: there is none. */

@@ -78,7 +78,7 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
                       c->lora_nf4 ? ", in NF4 what is in linear layers of blocks" : "",
                       c->lora.dora ? "adapters and magnitudes" : "adapters", shares,
                       (double)e->trained * 1e-6);
-    if (dt_batch_resolve(&b, &c->batch, at->world, &err) < 0)
+    if (dt_batch_resolve(&b, &c->batch, dt_estimate_data(c, at), &err) < 0)
         dt_buf_printf(out, "no batch fits this world: %s\n", err.text);
     else
         dt_buf_printf(out,
@@ -119,10 +119,11 @@ static int64_t micro_of(const struct dt_config *c, int world)
 static int64_t smaller_micro(const struct dt_config *c, const struct dt_estimate_place *at,
                              int stage)
 {
-    for (int64_t micro = micro_of(c, at->world) / 2; micro > 0; micro /= 2) {
+    for (int64_t micro = micro_of(c, dt_estimate_data(c, at)) / 2; micro > 0; micro /= 2) {
         struct dt_config trial = with_micro(c, micro);
         struct dt_batch b;
-        if (dt_batch_resolve(&b, &trial.batch, at->world, NULL) == 0 && fits(&trial, at, stage))
+        if (dt_batch_resolve(&b, &trial.batch, dt_estimate_data(c, at), NULL) == 0 &&
+            fits(&trial, at, stage))
             return micro;
     }
     return 0;
@@ -161,7 +162,7 @@ static void print_hint(const struct dt_config *c, const struct dt_estimate_place
         return;
     }
     for (int stage = c->zero.stage; stage < STAGES; stage++) {
-        micro = fits(&recompute, at, stage) ? micro_of(c, at->world)
+        micro = fits(&recompute, at, stage) ? micro_of(c, dt_estimate_data(c, at))
                                             : smaller_micro(&recompute, at, stage);
         if (micro == 0)
             continue;

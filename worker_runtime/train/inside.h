@@ -3,6 +3,7 @@
  *
  *     train.c     the loop
  *     setup.c     makes and ends all of this
+ *     parallel.c  how the ranks share the work
  *     base.c      has the frozen model where adapters are trained
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
@@ -22,7 +23,8 @@
 #include "worker_runtime/data/mixture.h"
 #include "worker_runtime/data/sampler.h"
 #include "worker_runtime/device/device.h"
-#include "worker_runtime/mesh/mesh.h"
+#include "worker_runtime/ckpt/recut.h"
+#include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/telemetry/metrics.h"
 #include "worker_runtime/train/balance.h"
@@ -66,6 +68,11 @@ struct dt_trainer {
     struct dt_shape shape; /* the configuration's; where that names no tokens, those of the data */
     /* What is trained: that shape and its tensors, or adapters of it. */
     struct dt_ckpt_model saved;
+    /* What of them this rank has, where ranks share tensors; else the same. */
+    struct dt_shape part;
+    struct dt_tensor *parts; /* NULL: those of SAVED */
+    struct dt_recut recut;
+    struct dt_team team;
     struct dt_lora lora;    /* the configuration's; its seed is the run's */
     char weights[PATH_MAX]; /* the folder with those that the run begins from; "": chance does */
     char from[PATH_MAX];    /* that with the adapters it begins from; "": new ones */
@@ -118,6 +125,12 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
     return &t->mesh.axis[DT_MESH_DP];
 }
 
+/* The ranks that have other parts of the tensors, and the same samples. */
+static inline const struct dt_mesh_axis *dt_trainer_tensor(const struct dt_trainer *t)
+{
+    return &t->mesh.axis[DT_MESH_TP];
+}
+
 /* The model's own parameters. */
 static inline struct dt_zero *dt_trainer_model(const struct dt_trainer *t)
 {
@@ -154,6 +167,19 @@ struct dt_found {
     char path[PATH_MAX];   /* "": nothing */
     char why[512];
 };
+
+/* parallel.c. The mesh that the configuration wants; and once the model's tensors are known, this
+ * rank's parts of them. Collective; not the second. */
+int dt_parallel_open(struct dt_trainer *t, struct dt_err *err);
+int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err);
+void dt_parallel_close(struct dt_trainer *t);
+/* Of what several ranks have, one counts the gradients. Once the dt_zero is there. */
+void dt_parallel_count(struct dt_trainer *t);
+/* Who computes blocks together with this rank; NULL: nobody. */
+struct dt_team *dt_parallel_team(struct dt_trainer *t);
+/* dt_zero_step(), with the norm of all parts. Collective. */
+int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
+                     struct dt_zero_updated *out, struct dt_err *err);
 
 /* base.c: where the frozen model is. The trainer has the place that model.weights means now;
  * adapters that are gone on with, those of F or in the vault, stay beside the model that they were

@@ -29,9 +29,10 @@ int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err)
     t->unit_count = lora ? dt_lora_unit_count(lora, shape) : dt_shape_unit_count(shape);
     t->saved.tensors =
         lora ? dt_lora_tensors(lora, shape, &t->saved.count, err) : dt_shape_tensors(shape, err);
-    return t->saved.tensors ? dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count,
-                                              &t->units, &t->params, err)
-                            : -1;
+    if (!t->saved.tensors || dt_parallel_cut(t, err) < 0)
+        return -1;
+    return dt_tensor_units(t->parts ? t->parts : t->saved.tensors, t->saved.count, t->unit_count,
+                           &t->units, &t->params, err);
 }
 
 /* Programs that generate text stop at such a token, and else at one of Hugging Face's own models.
@@ -120,7 +121,8 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
 {
     struct dt_config_batch written = t->config->batch;
     int ranks = dt_trainer_data(t)->size;
-    if (resumed && t->state.train_batch > 0 && t->state.world != t->ranks &&
+    int had = t->state.world / (t->state.tensor > 1 ? t->state.tensor : 1);
+    if (resumed && t->state.train_batch > 0 && had != ranks &&
         (written.train_batch == 0 || written.train_batch == t->state.train_batch)) {
         written.train_batch = t->state.train_batch;
         if (written.micro_batch > 0)
@@ -184,6 +186,8 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
         if (one->rate > 0)
             dt_zero_set_rate(t->zero, one->unit, one->index, one->rate);
     }
+    if (t->zero)
+        dt_parallel_count(t);
     return t->zero ? dt_base_open(t, err) : -1;
 }
 
@@ -200,7 +204,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .weighed = t->config->dpo.on,
                                        .lora = t->saved.lora,
                                        .nf4 = t->config->lora_nf4,
-                                       .nf4_type = t->config->zero.model_type};
+                                       .nf4_type = t->config->zero.model_type,
+                                       .team = dt_parallel_team(t)};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);
@@ -212,7 +217,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
     if (dt_dpo_open(t, err) < 0)
         return -1;
-    t->model = dt_transformer_create(&m->shape, &o, t->device, err);
+    t->model = dt_transformer_create(&t->part, &o, t->device, err);
     if (t->model && t->saved.lora)
         dt_transformer_adapt(t->model, t->zero);
     return t->model ? 0 : -1;
@@ -246,7 +251,13 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
 {
     const struct dt_trainer *t = arg;
     size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
-    dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, first, count, out);
+    while (count > 0) {
+        size_t run = count, there = dt_recut_place(&t->saved, tensor, first, &run);
+        dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, there, run, out);
+        first += run;
+        count -= run;
+        out += run;
+    }
 }
 
 static int first_weights(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
@@ -406,6 +417,10 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
     dt_metrics_say(t->metrics, "%s; %d rank%s on %d host%s, ZeRO stage %d", model, t->ranks,
                    t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
                    dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage);
+    if (c->parallel.tensor > 1)
+        dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data",
+                       c->parallel.tensor, dt_trainer_data(t)->size,
+                       dt_trainer_data(t)->size == 1 ? "" : "s");
     introduce_adapters(t);
     dt_metrics_say(t->metrics, "%s", t->device->description);
     dt_metrics_say(
@@ -435,6 +450,7 @@ static void begin_state(struct dt_trainer *t)
     t->state = (struct dt_ckpt_state){.seed = t->config->train.seed,
                                       .world = t->ranks,
                                       .stage = t->config->zero.stage,
+                                      .tensor = t->config->parallel.tensor,
                                       .scaler = t->scaler,
                                       .round = dt_context_epoch(t->context)};
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
@@ -591,16 +607,11 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .ranks = dt_context_world(context),
                              .device = dt_context_device(context),
                              .page = dt_context_page(context)};
-    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = 1,
-                                         [DT_MESH_DP] = t->ranks,
-                                         [DT_MESH_CP] = 1,
-                                         [DT_MESH_EP] = 1,
-                                         [DT_MESH_TP] = 1}};
     begin_state(t);
     dt_page_section(t->page, "setup");
-    if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0 ||
-        dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
-        find_start(t, &found, err) < 0 || find_weights(t, &found, err) < 0 ||
+    if (dt_parallel_open(t, err) < 0 || dt_agree(t->world, open_inputs(t, err), err) < 0 ||
+        check_same_data(t, err) < 0 || find_start(t, &found, err) < 0 ||
+        find_weights(t, &found, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0)
         return -1;
     dt_trainer_look_at_room(t);
@@ -622,7 +633,7 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_transformer_destroy(t->model);
     dt_zero_destroy(t->zero);
     dt_zero_destroy(t->base);
-    dt_mesh_close(&t->mesh);
+    dt_parallel_close(t);
     dt_balance_destroy(t->balance);
     dt_samples_close(t->validation_samples);
     dt_mixture_close(t->train);

@@ -88,11 +88,14 @@ static int rebalance(struct dt_trainer *t, const struct step_times *times, struc
     double mine = times->forward + times->backward;
     if (t->config->train.balance == DT_BALANCE_OFF || data->size == 1)
         return 0;
+    if (dt_trainer_tensor(t)->size > 1 &&
+        dt_coll_all_reduce(t->team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
+        return -1;
     if (dt_coll_all_gather(data->group, &mine, t->compute_s, 1, DT_F64, err) < 0)
         return -1;
     /* The times are the same on all ranks; the length of the step must be too. */
     double longest = times->all;
-    if (dt_coll_all_reduce(data->group, &longest, 1, DT_F64, DT_MAX, err) < 0)
+    if (dt_coll_all_reduce(t->world, &longest, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
     dt_balance_step(t->balance, t->compute_s, longest);
     return 0;
@@ -180,17 +183,23 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
 static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, struct dt_err *err)
 {
     struct step_times times = {.begun = seconds()};
+    uint64_t in_team = t->team.ns;
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
     uint64_t targets = dt_feed_targets(t);
     dt_page_section(t->page, "compute");
-    if (compute(t, targets, &own.sums, &times, err) < 0 || agree(t, &own, &all, &times, err) < 0)
+    if (compute(t, targets, &own.sums, &times, err) < 0)
+        return -1;
+    times.communication += (double)(t->team.ns - in_team) * 1e-9;
+    if (!dt_team_is_first(&t->team))
+        own.sums = (struct dt_loss_sums){0}; /* they are the first one's, too */
+    if (agree(t, &own, &all, &times, err) < 0)
         return -1;
     dt_page_section(t->page, "update");
     struct dt_zero_update u = {
         .lr = (float)lr, .loss_scale = (float)t->scaler.scale, .clip = t->config->clip};
-    if (dt_zero_step(t->zero, &u, &updated, err) < 0 ||
+    if (dt_parallel_step(t, &u, &updated, err) < 0 ||
         dt_loss_scaler_update(&t->scaler, updated.overflow, err) < 0)
         return -1;
     int64_t tokens = t->batch.train * (int64_t)t->config->data.positions;

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks that share the tensors of each block: the same losses, checkpoints for any other world, and what is refused.
+
+import json
+import os
+import shutil
+import signal
+
+import tap
+import training
+
+GPT2 = {**training.GPT2, "n_head": 4}
+QWEN = {**training.LLAMA, "model_type": "qwen2", "num_key_value_heads": 4, "tie_word_embeddings": True}
+
+
+def cut(s, name, tensor, **more):
+    return s.config(name, **{"parallel": {"tensor": tensor}, **more})
+
+
+@training.story
+def same_losses(s):
+    """two and four ranks to a block, with and without others beside them, at each stage, have the losses of one rank"""
+    for model in (GPT2, training.LLAMA, QWEN):
+        kind = model["model_type"]
+        alone = s.config(kind + ".json", model=model)
+        s.run(alone)
+        for world, tensor, stage in ((2, 2, 0), (4, 2, 0), (4, 2, 1), (4, 2, 2), (4, 2, 3), (4, 4, 2)):
+            if tensor > model.get("num_key_value_heads", 4):
+                continue
+            what = "%s: %d ranks, %d to a block, stage %d" % (kind, world, tensor, stage)
+            c = cut(s, "%s%d%d%d.json" % (kind, world, tensor, stage), tensor, model=model, stage=stage)
+            program = s.run(c, world=world)
+            program.expect(r"^%d ranks share each block; %d such team" % (tensor, world // tensor))
+            training.close(s.losses(c), s.losses(alone), 1e-6, what)
+            norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+            training.close(*norms, 1e-5, "norms, " + what)
+
+
+@training.story
+def recompute_and_accumulate(s):
+    """the same with blocks gone through again, micro-steps added up, a validation, and numbers of 16 bits"""
+    more = {"model": training.LLAMA, "accumulation": 3, "activation_checkpointing": {}, "bf16": {"enabled": True},
+            "data": {"validation": s.data}, "validate_every": 4, "validation_batches": 2}
+    alone = s.config("alone.json", **more)
+    program = s.run(alone, world=2)
+    wanted = float(program.expect(r"validation\D*([\d.]+)").group(1))
+    both = cut(s, "both.json", 2, **more)
+    program = s.run(both, world=4)
+    training.close(s.losses(both), s.losses(alone), 1e-4, "two teams against two ranks")
+    training.close([float(program.expect(r"validation\D*([\d.]+)").group(1))], [wanted], 1e-4, "validation")
+
+
+@training.story
+def any_world_goes_on(s):
+    """a checkpoint of any world goes on in any other: 4 ranks for tensors, 2 by 2, or none"""
+    worlds = ((4, 4), (4, 2), (1, 1), (2, 1))
+    whole = s.config("whole.json", model=GPT2)
+    s.run(whole)
+    for world, tensor in worlds:
+        half = cut(s, "half%d%d.json" % (world, tensor), tensor, model=GPT2, save_dir=s.path("half%d%d" % (world, tensor)))
+        s.run(half, "--set", "train.steps=4", world=world)
+    for number, (world, tensor) in enumerate(worlds):
+        for other, before in enumerate(worlds):
+            name = "from%d%dto%d%d" % (*before, world, tensor)
+            shutil.copytree(s.path("half%d%d" % before), s.path(name))
+            c = cut(s, name + ".json", tensor, model=GPT2, stage=(number + other) % 4, save_dir=s.path(name))
+            program = s.run(c, world=world)
+            program.expect(r"resumed from .*: step 4$")
+            training.close(s.losses(c), s.losses(whole)[4:], 1e-6, name)
+
+
+@training.story
+def comes_back(s):
+    """a rank that is killed costs the steps behind the last checkpoint, and a checkpoint is a model that others open"""
+    c = cut(s, "killed.json", 2, model=training.LLAMA, steps=training.LONG, save_every=2, save_dir=s.path("killed"))
+    program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
+    program.expect(r"no vault")
+    program.expect(r"^step +6/")
+    os.kill(s.workers(program)[1], signal.SIGKILL)
+    step = int(program.expect(r"^resumed from .*: step (\d+)$").group(1))
+    program.expect(r"^step +%d/" % (step + 1))
+    program.popen.send_signal(signal.SIGTERM)
+    program.end()
+    folder = s.path("killed", s.checkpoints(s.path("killed"))[-1])
+    begun = s.config("begun.json", model=training.LLAMA, steps=1)
+    s.run(begun, "--init-from", folder)
+    cut_too = cut(s, "begun2.json", 2, model=training.LLAMA, steps=1)
+    s.run(cut_too, "--init-from", folder, world=2)
+    training.close(s.losses(cut_too), s.losses(begun), 1e-6, "begun from its weights")
+
+
+@training.story
+def is_refused(s):
+    """what cannot be cut is said before anything is trained"""
+    rows = (({"parallel": {"tensor": 3}}, 3, r"4 heads cannot be cut by 3; of what divides all of them there is 2 and 4$"),
+            ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor is 2, and 3 ranks are no multiple of that"),
+            ({"parallel": {"tensor": 2}, "vault": "local"}, 2, r"train.vault: a model that ranks share"),
+            ({"parallel": {"tensor": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not cut"),
+            ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"),
+            ({"parallel": {"pipeline": 2}}, 2, r"parallel.pipeline"))
+    for number, (keys, world, words) in enumerate(rows):
+        c = s.config("refused%d.json" % number, model=GPT2, **keys)
+        program = s.start(c, world=world)
+        if program.end() == 0:
+            raise AssertionError("%r: not refused" % keys)
+        program.expect(words)
+    c = s.config("deepspeed.json", model=GPT2, tensor_parallel={"autotp_size": 2})
+    s.run(c, world=2).expect(r"^2 ranks share each block; 1 such team")
+
+
+training.main()

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many ranks share what, and what that does not go with. */
+#include "worker_runtime/config/keys.h"
+
+#include <string.h>
+
+static int settle_tensor(const struct dt_reading *r)
+{
+    struct dt_config_draft *d = r->draft;
+    int *tensor = &d->c.parallel.tensor;
+    bool both = d->tensor != DT_UNSET && d->tensor_too > 0;
+    if (both && d->tensor != d->tensor_too)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.tensor is %d, and tensor_parallel says %d; drop one of them",
+                          d->tensor, d->tensor_too);
+    *tensor = d->tensor != DT_UNSET ? d->tensor : d->tensor_too;
+    *tensor = *tensor > 0 ? *tensor : 1;
+    return 0;
+}
+
+/* What each rank would have to know of the others' parts, and does not. */
+static int check_tensor(const struct dt_config *c, struct dt_err *err)
+{
+    struct dt_shape part;
+    if (c->model.shape.qk_norm)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: a model whose queries and keys are normed is not cut "
+                          "so far; drop it");
+    if (c->lora.r > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: layers with adapters beside them are not cut so far; "
+                          "drop it, or the block \"lora\"");
+    if (c->dpo.on)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: it does not go with the block \"dpo\" so far; drop "
+                          "one of them");
+    if (c->train.vault == DT_VAULT_LOCAL || c->train.vault == DT_VAULT_PEER)
+        return dt_err_set(err, DT_E_USAGE,
+                          "train.vault: a model that ranks share by parallel.tensor is kept in no "
+                          "vault so far; leave it out");
+    if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.tensor, &part, err) < 0)
+        return dt_err_wrap(err, "parallel.tensor");
+    return 0;
+}
+
+int dt_config_settle_parallel(const struct dt_reading *r)
+{
+    struct dt_config *c = &r->draft->c;
+    if (settle_tensor(r) < 0)
+        return -1;
+    if (c->parallel.tensor == 1 || !c->has_model)
+        return 0;
+    if (check_tensor(c, r->err) < 0)
+        return -1;
+    if (c->train.vault != DT_VAULT_OFF)
+        dt_config_warn(r,
+                       "parallel.tensor: a model that ranks share is kept in no vault so far, so "
+                       "a failure goes back to the last checkpoint; mind train.save_every");
+    c->train.vault = DT_VAULT_OFF;
+    return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, r->err) : 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the ranks of this world share the work, as the configuration wants it. */
+#include "worker_runtime/coll/agree.h"
+#include "worker_runtime/train/inside.h"
+#include "worker_runtime/zero/update.h"
+
+#include <stdlib.h>
+
+/* What ranks of one team sum, they sum several times a block: over a network that is most of a
+ * step. */
+static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
+{
+    int tensor = t->config->parallel.tensor, local = dt_context_local_world(t->context);
+    if (t->ranks % tensor)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor is %d, and %d ranks are no multiple of that: give "
+                          "--nproc-per-node so that they are, or another parallel.tensor",
+                          tensor, t->ranks);
+    if (local % tensor)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor is %d, and this host has %d ranks: those who share "
+                          "tensors are to be on one host; give a parallel.tensor that divides the "
+                          "ranks of each host",
+                          tensor, local);
+    return 0;
+}
+
+int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
+{
+    int tensor = t->config->parallel.tensor;
+    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = 1,
+                                         [DT_MESH_DP] = t->ranks / tensor,
+                                         [DT_MESH_CP] = 1,
+                                         [DT_MESH_EP] = 1,
+                                         [DT_MESH_TP] = tensor}};
+    if (tensor > 1 && dt_agree(t->world, check_hosts(t, err), err) < 0)
+        return -1;
+    if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
+        return -1;
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    t->team = (struct dt_team){.group = axis->group, .index = axis->index};
+    t->recut = (struct dt_recut){.mesh = shape, .world = t->world};
+    return 0;
+}
+
+int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
+{
+    size_t tensor = (size_t)t->config->parallel.tensor;
+    t->part = t->config->model.shape;
+    if (tensor == 1)
+        return 0;
+    if (dt_shape_cut(&t->config->model.shape, tensor, &t->part, err) < 0)
+        return -1;
+    t->parts = dt_shape_tensors(&t->part, err);
+    t->recut.parts = t->parts;
+    t->saved.recut = &t->recut;
+    return t->parts ? 0 : -1;
+}
+
+void dt_parallel_count(struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    for (size_t i = 0; axis->index > 0 && i < t->saved.count; i++) {
+        struct dt_tensor_part p;
+        const struct dt_tensor *one = &t->saved.tensors[i];
+        dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
+        if (p.whole)
+            dt_zero_count_elsewhere(t->zero, one->unit, one->index);
+    }
+}
+
+struct dt_team *dt_parallel_team(struct dt_trainer *t)
+{
+    return dt_trainer_tensor(t)->size > 1 ? &t->team : NULL;
+}
+
+int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
+                     struct dt_zero_updated *out, struct dt_err *err)
+{
+    double square;
+    if (dt_trainer_tensor(t)->size == 1)
+        return dt_zero_step(t->zero, u, out, err);
+    if (dt_zero_norm(t->zero, &square, err) < 0 ||
+        dt_coll_all_reduce(t->team.group, &square, 1, DT_F64, DT_SUM, err) < 0)
+        return -1;
+    double factor = dt_zero_factor(u, square, out);
+    return out->overflow ? dt_zero_skip(t->zero, err) : dt_zero_apply(t->zero, u->lr, factor, err);
+}
+
+void dt_parallel_close(struct dt_trainer *t)
+{
+    dt_mesh_close(&t->mesh);
+    free(t->parts);
+}
