@@ -870,6 +870,7 @@ TEST(the_examples_are_good)
         size_t least, most; /* parameters */
     } rows[] = {
         {DT_SOURCE_ROOT "/examples/tiny.json", 1000000, 2000000},
+        {DT_SOURCE_ROOT "/examples/llama-tiny.json", 1000000, 2000000},
         {DT_SOURCE_ROOT "/examples/gpt2-124m.json", 124000000, 125000000},
         {DT_SOURCE_ROOT "/examples/llama-1b.json", 1000000000, 1200000000},
     };

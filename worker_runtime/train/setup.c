@@ -129,7 +129,9 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
             written.accumulation = 0;
     }
     if (dt_batch_resolve(&t->batch, &written, ranks, err) < 0)
-        return -1;
+        return ranks == t->ranks
+                   ? -1
+                   : dt_err_wrap(err, "by parallel.tensor %d ranks count as %d", t->ranks, ranks);
     t->state.train_batch = t->batch.train;
     int total = (int)(t->batch.accumulation * ranks);
     t->balance = dt_balance_create(t->config->train.balance, ranks, total, err);
