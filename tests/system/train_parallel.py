@@ -12,6 +12,9 @@ import training
 
 GPT2 = {**training.GPT2, "n_head": 4}
 QWEN = {**training.LLAMA, "model_type": "qwen2", "num_key_value_heads": 4, "tie_word_embeddings": True}
+QWEN3 = {**QWEN, "model_type": "qwen3", "head_dim": 12}
+GEMMA3 = {"model_type": "gemma3_text", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "head_dim": 12, "max_position_embeddings": 32, "vocab_size": 320, "sliding_window": 9}
 
 
 def cut(s, name, tensor, **more):
@@ -21,7 +24,7 @@ def cut(s, name, tensor, **more):
 @training.story
 def same_losses(s):
     """two and four ranks to a block, with and without others beside them, at each stage, have the losses of one rank"""
-    for model in (GPT2, training.LLAMA, QWEN):
+    for model in (GPT2, training.LLAMA, QWEN, QWEN3, GEMMA3):
         kind = model["model_type"]
         alone = s.config(kind + ".json", model=model)
         s.run(alone)

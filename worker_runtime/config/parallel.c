@@ -22,10 +22,6 @@ static int settle_tensor(const struct dt_reading *r)
 static int check_tensor(const struct dt_config *c, struct dt_err *err)
 {
     struct dt_shape part;
-    if (c->model.shape.qk_norm)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: a model whose queries and keys are normed is not cut "
-                          "so far; drop it");
     if (c->lora.r > 0)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: layers with adapters beside them are not cut so far; "

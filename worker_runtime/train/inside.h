@@ -173,7 +173,8 @@ struct dt_found {
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err);
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err);
 void dt_parallel_close(struct dt_trainer *t);
-/* Of what several ranks have, one counts the gradients. Once the dt_zero is there. */
+/* Of what several ranks have, one counts the gradients, or each has a part of them. Once the
+ * dt_zero is there. */
 void dt_parallel_count(struct dt_trainer *t);
 /* Who computes blocks together with this rank; NULL: nobody. */
 struct dt_team *dt_parallel_team(struct dt_trainer *t);

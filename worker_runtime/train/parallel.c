@@ -57,15 +57,25 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
     return t->parts ? 0 : -1;
 }
 
+/* A norm of queries or keys is the same for all heads, of which each rank has some. */
+static bool is_of_heads(const struct dt_trainer *t, const struct dt_tensor *one)
+{
+    bool block = one->unit > 0 && one->unit <= t->config->model.shape.layers;
+    return t->config->model.shape.qk_norm && block &&
+           (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
+}
+
 void dt_parallel_count(struct dt_trainer *t)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
-    for (size_t i = 0; axis->index > 0 && i < t->saved.count; i++) {
+    for (size_t i = 0; axis->size > 1 && i < t->saved.count; i++) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];
         dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
-        if (p.whole)
+        if (axis->index > 0 && p.whole)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
+        if (is_of_heads(t, one))
+            dt_zero_sum_over(t->zero, one->unit, one->index, t->team.group);
     }
 }
 

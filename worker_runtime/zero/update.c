@@ -77,6 +77,30 @@ void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
     z->unit[unit].rate[param] = rate;
 }
 
+void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team)
+{
+    z->team = team;
+    z->unit[unit].partial[param] = true;
+}
+
+/* What the team has of one unit's gradients, of this rank's shards. */
+static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
+{
+    const struct dt_zero_unit *u = &z->unit[unit];
+    struct dt_piece p;
+    size_t first, end;
+    dt_zero_owners(z, &first, &end);
+    for (size_t i = 0; i < u->params; i++)
+        for (size_t owner = first; u->partial[i] && owner < end; owner++) {
+            char *grads = dt_row_at(z, &z->grads, unit, owner);
+            if (dt_zero_piece(z, unit, owner, i, &p) &&
+                dt_coll_all_reduce(z->team, grads + p.at * z->grads.elem, p.count, z->elem, DT_SUM,
+                                   err) < 0)
+                return dt_err_wrap(err, "gradients of %s", u->param_name[i]);
+        }
+    return 0;
+}
+
 void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param)
 {
     z->unit[unit].elsewhere[param] = true;
@@ -139,7 +163,14 @@ int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
 {
     if (dt_zero_check_trained(z, err) < 0)
         return -1;
-    return z->stage->finish(z, err) < 0 ? -1 : norm_square(z, square, err);
+    if (z->stage->finish(z, err) < 0)
+        return -1;
+    int64_t from = dt_clock_monotonic_ns();
+    for (size_t unit = 0; z->team && unit < z->units; unit++)
+        if (sum_parts(z, unit, err) < 0)
+            return -1;
+    z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    return norm_square(z, square, err);
 }
 
 double dt_zero_factor(const struct dt_zero_update *u, double square, struct dt_zero_updated *out)

@@ -15,6 +15,11 @@ void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate);
  * them in the norm: this one does not. */
 void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param);
 
+/* That parameter is the same in the dt_zero of each rank of TEAM, which outlives Z, but each has a
+ * part of its gradients alone: they are summed when a step ends. All of TEAM say so of the same
+ * parameters. Memory of the host. */
+void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team);
+
 /* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
  * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.
  */

@@ -67,7 +67,9 @@ static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct
     to->decay = calloc(from->param_count, sizeof *to->decay);
     to->rate = calloc(from->param_count, sizeof *to->rate);
     to->elsewhere = calloc(from->param_count, sizeof *to->elsewhere);
-    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate || !to->elsewhere)
+    to->partial = calloc(from->param_count, sizeof *to->partial);
+    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate ||
+        !to->elsewhere || !to->partial)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the names of units");
     to->params = from->param_count;
     for (size_t p = 0; p < to->params; p++) {
@@ -195,6 +197,7 @@ void dt_zero_destroy(struct dt_zero *z)
         free(z->unit[u].decay);
         free(z->unit[u].rate);
         free(z->unit[u].elsewhere);
+        free(z->unit[u].partial);
     }
     free(z->unit);
     dt_layout_finish(&z->layout);
