@@ -2,7 +2,6 @@
 #
 # Ranks that share the tensors of each block: the same losses, checkpoints for any other world, and what is refused.
 
-import json
 import os
 import shutil
 import signal
@@ -75,17 +74,24 @@ def any_world_goes_on(s):
 
 @training.story
 def comes_back(s):
-    """a rank that is killed costs the steps behind the last checkpoint, and a checkpoint is a model that others open"""
-    c = cut(s, "killed.json", 2, model=training.LLAMA, steps=training.LONG, save_every=2, save_dir=s.path("killed"))
-    program = s.start(c, world=2, dtrun=("--max-restarts", "1"))
-    program.expect(r"no vault")
-    program.expect(r"^step +6/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    step = int(program.expect(r"^resumed from .*: step (\d+)$").group(1))
-    program.expect(r"^step +%d/" % (step + 1))
-    program.popen.send_signal(signal.SIGTERM)
-    program.end()
-    folder = s.path("killed", s.checkpoints(s.path("killed"))[-1])
+    """a rank that is killed costs no step, another world goes on from the checkpoint, which is a model that others open"""
+    for world in (2, 4):
+        name = "killed%d.json" % world
+        c = cut(s, name, 2, model=training.LLAMA, steps=40, vault_every=1)
+        program = s.start(c, world=world, dtrun=("--max-restarts", "1"))
+        program.expect(r"^step +6/")
+        os.kill(s.workers(program)[world - 1], signal.SIGKILL)
+        back = int(program.expect(r"^back at step (\d+)").group(1))
+        program.expect(r"^step +%d/" % (back + 1))
+        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        alone = s.config("alone%d.json" % world, model=training.LLAMA, steps=40)
+        s.run(alone)
+        training.close(s.losses(c), s.losses(alone), 1e-5, "%d ranks, one of which was killed" % world)
+    c = cut(s, "ended.json", 2, model=training.LLAMA, steps=4, save_dir=s.path("ended"))
+    s.run(c, world=4)
+    program = s.run(c, "--set", "train.steps=6", world=2)
+    program.expect(r"^resumed from .*: step 4$")
+    folder = s.path("ended", s.checkpoints(s.path("ended"))[-1])
     begun = s.config("begun.json", model=training.LLAMA, steps=1)
     s.run(begun, "--init-from", folder)
     cut_too = cut(s, "begun2.json", 2, model=training.LLAMA, steps=1)
@@ -98,7 +104,6 @@ def is_refused(s):
     """what cannot be cut is said before anything is trained"""
     rows = (({"parallel": {"tensor": 3}}, 3, r"4 heads cannot be cut by 3; of what divides all of them there is 2 and 4$"),
             ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor is 2, and 3 ranks are no multiple of that"),
-            ({"parallel": {"tensor": 2}, "vault": "local"}, 2, r"train.vault: a model that ranks share"),
             ({"parallel": {"tensor": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not cut"),
             ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"),
             ({"parallel": {"pipeline": 2}}, 2, r"parallel.pipeline"))

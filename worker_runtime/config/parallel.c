@@ -30,10 +30,6 @@ static int check_tensor(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: it does not go with the block \"dpo\" so far; drop "
                           "one of them");
-    if (c->train.vault == DT_VAULT_LOCAL || c->train.vault == DT_VAULT_PEER)
-        return dt_err_set(err, DT_E_USAGE,
-                          "train.vault: a model that ranks share by parallel.tensor is kept in no "
-                          "vault so far; leave it out");
     if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.tensor, &part, err) < 0)
         return dt_err_wrap(err, "parallel.tensor");
     return 0;
@@ -48,10 +44,5 @@ int dt_config_settle_parallel(const struct dt_reading *r)
         return 0;
     if (check_tensor(c, r->err) < 0)
         return -1;
-    if (c->train.vault != DT_VAULT_OFF)
-        dt_config_warn(r,
-                       "parallel.tensor: a model that ranks share is kept in no vault so far, so "
-                       "a failure goes back to the last checkpoint; mind train.save_every");
-    c->train.vault = DT_VAULT_OFF;
     return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, r->err) : 0;
 }

@@ -108,6 +108,10 @@ uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const cha
         snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %" PRIx64 ", %d, %d, nf4 %d, %s",
                  l->r, (double)l->alpha, mix_shares(l, &t->config->model.shape), l->rslora, l->dora,
                  t->config->lora_nf4, base ? base : "");
+    /* What one rank of a team has is of use to the same one alone. */
+    if (t->parts)
+        snprintf(meaning, sizeof meaning, "%d ranks, %d to a block", t->ranks,
+                 t->config->parallel.tensor);
     return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
 }
 
@@ -145,16 +149,37 @@ void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)
     t->skipped = k->last->skipped;
 }
 
+/* How the images of all ranks are cut. Where ranks share tensors, each has the shards of a model of
+ * its own: together they are as those of one that is so many times as large. */
+static int cut_images(const struct dt_trainer *t, struct dt_layout *out, struct dt_err *err)
+{
+    const struct dt_layout *own = dt_zero_layout(t->zero);
+    size_t ranks = (size_t)t->ranks, *sizes = calloc(own->units, sizeof *sizes);
+    if (!sizes)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", own->units);
+    for (size_t u = 0; u < own->units; u++)
+        sizes[u] = t->parts ? own->unit[u].shard * ranks : own->unit[u].size;
+    int rc = dt_layout_init(out, sizes, own->units, ranks, err);
+    free(sizes);
+    return rc;
+}
+
 int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_vault_choice *back = &t->keeper.back;
-    struct dt_vault_shards s;
+    struct dt_vault_shards s = {0};
+    struct dt_layout images = {0};
     int64_t steps = t->state.optimizer_steps;
-    int rc = dt_vault_move(t->keeper.vault, back, dt_zero_layout(t->zero), t->world, &s, err);
+    int rc = dt_agree(t->world, cut_images(t, &images, err), err);
+    if (rc == 0)
+        rc = dt_vault_move(t->keeper.vault, back, &images, t->world, &s, err);
+    s.state.layout = dt_zero_layout(t->zero);
+    s.state.rank = dt_zero_rank(t->zero);
     s.state.steps = &steps;
     if (rc == 0)
         rc = dt_zero_load(t->zero, &s.state, err);
     dt_vault_shards_finish(&s);
+    dt_layout_finish(&images);
     if (t->keeper.vault)
         dt_vault_begin_from(t->keeper.vault, back->epoch, back->step);
     return rc;
@@ -229,7 +254,7 @@ int dt_keeper_begin(struct dt_trainer *t, struct dt_err *err)
     if (!k->on && k->vault && t->rank == 0)
         dt_buf_printf(&t->warnings, "no step is kept in memory: %s\n", why.text);
     if (k->vault)
-        dt_rescue_leave_note(k->vault, t->config, k->on && t->config->train.save_dir);
+        dt_rescue_leave_note(k->vault, t->config, k->on && t->config->train.save_dir && !t->parts);
     return k->on ? begin_copies(t, err) : 0;
 }
 
