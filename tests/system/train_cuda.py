@@ -292,6 +292,18 @@ def memory(s):
         program = s.run(c, status=1, world=world, env=small)
         program.expect(r"GPU \d has no room for .* of .*; this worker: .*parameters \d+ MiB.*; try " + advice + "$")
 
+    # What a change saves is memory of the GPU: that snapshots are smaller, too, is the host's affair. --estimate sees the GPU.
+    base, none = s.path("base"), {"DT_EMULATOR_MEMORY": str(100 << 20)}
+    s.run(s.config("base.json", model=model, batch=1, steps=1, save_dir=base), world=0)
+    c = s.config("saves.json", device="cuda", model=model, batch=64, save_dir=s.path("saved"))
+    words = ("--set", "model.weights=" + base)
+    said = "\n".join(s.run(c, *words, status=1, world=0, env=none).lines)
+    program = s.start_words([s.tools.train, "--estimate", c, *words], none)
+    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    told = re.search(r"^what takes less: (.*)$", "\n".join(program.lines), re.M)[1]
+    tap.check_equal(re.search(r"; try (.*)$", said, re.M)[1], told, "what is advised")
+    tap.check_equal("lora {}" in told, True, "that adapters are advised in " + told)
+
 
 def mib(text):
     number, unit = re.match(r"([0-9.]+) (\w+)$", text).groups()

@@ -12,14 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a GPU nobody looks how much was free: another rank may be taking it. */
+/* Of a GPU nobody looks how much was free: another rank may be taking it. That it is there says
+ * that snapshots take nothing of it. */
 static struct dt_estimate_place place_of(const struct dt_trainer *t)
 {
     bool on_gpu = strcmp(t->device->name, "cpu") != 0;
     return (struct dt_estimate_place){.world = t->ranks,
                                       .local = dt_context_local_world(t->context),
                                       .memory = on_gpu ? 0 : t->memory_left,
-                                      .on_gpu = on_gpu};
+                                      .on_gpu = on_gpu,
+                                      .gpus = on_gpu ? 1 : 0};
 }
 
 /* What this rank will take of the host's memory. */
