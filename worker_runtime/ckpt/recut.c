@@ -76,14 +76,29 @@ static bool next_run(struct walk *w, struct run *out)
     return false;
 }
 
+/* Of the runs of one rank those that OWNER has in files, one behind the other. */
+struct stream {
+    struct walk walk;
+    struct run run; /* what is left of the one at hand */
+    int owner;
+};
+
+/* What goes from one rank to another is cut so that all of a rank's together has room in a buffer
+ * of so many elements, be units as large as they may: what a save takes beside the snapshot should
+ * not grow with the vocabulary. */
+#define AT_ONCE ((size_t)1 << 20)
+#define LEAST_AT_ONCE ((size_t)1 << 12) /* from one to another */
+
 /* One exchange at a time: of one unit, and one array of its state. */
 struct exchange {
     const struct dt_ckpt_model *m;
     const struct dt_zero_state *here, *files;
     bool to_files;
     int rank, world;
-    size_t most; /* elements from one rank to another, of any unit */
+    size_t at_once; /* elements from one rank to another */
     float *send, *recv;
+    struct stream *out, *in; /* by peer */
+    size_t *to;              /* by owner */
 };
 
 static struct walk walk(const struct exchange *x, size_t unit, int rank)
@@ -91,59 +106,74 @@ static struct walk walk(const struct exchange *x, size_t unit, int rank)
     return walk_of(x->m, x->here->layout, x->files->layout, unit, rank, !x->to_files);
 }
 
-/* Between any two: each rank counts for all, and all come to the same. */
-static int count_most(struct exchange *x, struct dt_err *err)
+/* MINE: of this rank's runs, those that PEER has in files; else the other way around. */
+static struct stream stream_of(const struct exchange *x, size_t unit, int peer, bool mine)
 {
-    size_t *to = calloc((size_t)x->world, sizeof *to);
+    return (struct stream){.walk = walk(x, unit, mine ? x->rank : peer),
+                           .owner = mine ? peer : x->rank};
+}
+
+static bool has_more(struct stream *s)
+{
+    while (s->run.count == 0) {
+        if (!next_run(&s->walk, &s->run)) {
+            s->run.count = 0;
+            return false;
+        }
+        if (s->run.owner != s->owner)
+            s->run.count = 0;
+    }
+    return true;
+}
+
+/* The next elements of S, COUNT at most, from a shard into ROW; or else from there. */
+static void copy(struct stream *s, bool pack, bool in_files, float *shard, float *row, size_t count)
+{
+    while (count > 0 && has_more(s)) {
+        size_t n = s->run.count < count ? s->run.count : count;
+        float *at = shard + (in_files ? s->run.file : s->run.here);
+        memcpy(pack ? row : at, pack ? at : row, n * sizeof *row);
+        s->run.here += n;
+        s->run.file += n;
+        s->run.count -= n;
+        row += n;
+        count -= n;
+    }
+}
+
+/* Elements of the unit from one rank to another, between any two: each rank counts for all, and all
+ * come to the same. */
+static size_t count_most(const struct exchange *x, size_t unit)
+{
     struct run run;
-    if (!to)
-        return dt_err_set(err, DT_E_MEMORY, "no memory to count for %d ranks", x->world);
-    for (size_t unit = 0; unit < x->here->layout->units; unit++) {
-        for (int rank = 0; rank < x->world; rank++) {
-            memset(to, 0, (size_t)x->world * sizeof *to);
-            for (struct walk w = walk(x, unit, rank); next_run(&w, &run);) {
-                to[run.owner] += run.count;
-                x->most = to[run.owner] > x->most ? to[run.owner] : x->most;
-            }
+    size_t most = 0;
+    for (int rank = 0; rank < x->world; rank++) {
+        memset(x->to, 0, (size_t)x->world * sizeof *x->to);
+        for (struct walk w = walk(x, unit, rank); next_run(&w, &run);) {
+            x->to[run.owner] += run.count;
+            most = x->to[run.owner] > most ? x->to[run.owner] : most;
         }
     }
-    free(to);
-    return 0;
+    return most;
 }
 
-/* What this rank has for whom, and who has what for it: each pair's runs in the order of the walk.
- * COPY either way: of the runs of RANK those that OWNER has in files, one behind the other. */
-static void copy_runs(const struct exchange *x, size_t unit, int rank, int owner, bool pack,
-                      bool in_files, float *shard, float *row)
+/* HERE and FILE: the shards of the unit. MOST: elements between any two. */
+static int swap(const struct exchange *x, size_t unit, size_t most, float *here, float *file,
+                struct dt_err *err)
 {
-    struct run run;
-    for (struct walk w = walk(x, unit, rank); next_run(&w, &run);) {
-        float *at = shard + (in_files ? run.file : run.here);
-        if (run.owner != owner)
-            continue;
-        memcpy(pack ? row : at, pack ? at : row, run.count * sizeof *row);
-        row += run.count;
-    }
-}
-
-/* HERE and FILE: the shards of the unit. */
-static int swap(const struct exchange *x, size_t unit, float *here, float *file, struct dt_err *err)
-{
+    float *from = x->to_files ? here : file, *to = x->to_files ? file : here;
     for (int peer = 0; peer < x->world; peer++) {
-        float *row = x->send + (size_t)peer * x->most;
-        if (x->to_files)
-            copy_runs(x, unit, x->rank, peer, true, false, here, row);
-        else
-            copy_runs(x, unit, peer, x->rank, true, true, file, row);
+        x->out[peer] = stream_of(x, unit, peer, x->to_files);
+        x->in[peer] = stream_of(x, unit, peer, !x->to_files);
     }
-    if (dt_coll_all_to_all(x->m->recut->world, x->send, x->recv, x->most, DT_F32, err) < 0)
-        return -1;
-    for (int peer = 0; peer < x->world; peer++) {
-        float *row = x->recv + (size_t)peer * x->most;
-        if (x->to_files)
-            copy_runs(x, unit, peer, x->rank, false, true, file, row);
-        else
-            copy_runs(x, unit, x->rank, peer, false, false, here, row);
+    for (size_t done = 0, n; done < most; done += n) {
+        n = most - done < x->at_once ? most - done : x->at_once;
+        for (int peer = 0; peer < x->world; peer++)
+            copy(&x->out[peer], true, !x->to_files, from, x->send + (size_t)peer * n, n);
+        if (dt_coll_all_to_all(x->m->recut->world, x->send, x->recv, n, DT_F32, err) < 0)
+            return -1;
+        for (int peer = 0; peer < x->world; peer++)
+            copy(&x->in[peer], false, x->to_files, to, x->recv + (size_t)peer * n, n);
     }
     return 0;
 }
@@ -152,31 +182,38 @@ static int swap_all(const struct exchange *x, struct dt_err *err)
 {
     float *const here[] = {x->here->master, x->here->exp_avg, x->here->exp_avg_sq};
     float *const file[] = {x->files->master, x->files->exp_avg, x->files->exp_avg_sq};
-    for (size_t unit = 0; unit < x->here->layout->units; unit++)
+    for (size_t unit = 0; unit < x->here->layout->units; unit++) {
+        size_t most = count_most(x, unit);
         for (size_t i = 0; i < sizeof here / sizeof *here; i++)
-            if (swap(x, unit, here[i] + x->here->layout->unit[unit].shard_at,
+            if (swap(x, unit, most, here[i] + x->here->layout->unit[unit].shard_at,
                      file[i] + x->files->layout->unit[unit].shard_at, err) < 0)
                 return -1;
+    }
     return 0;
 }
 
 static int exchange(struct exchange *x, struct dt_err *err)
 {
+    int rc = 0;
     x->rank = dt_coll_rank(x->m->recut->world);
     x->world = dt_coll_size(x->m->recut->world);
-    int rc = count_most(x, err);
-    if (rc == 0) {
-        x->send = calloc((size_t)x->world * x->most, sizeof *x->send);
-        x->recv = calloc((size_t)x->world * x->most, sizeof *x->recv);
-        if (!x->send || !x->recv)
-            rc = dt_err_set(err, DT_E_MEMORY, "no memory to cut %zu numbers for %d ranks anew",
-                            x->most, x->world);
-    }
+    size_t ranks = (size_t)x->world, each = AT_ONCE / ranks;
+    x->at_once = each > LEAST_AT_ONCE ? each : LEAST_AT_ONCE;
+    x->send = calloc(ranks * x->at_once, sizeof *x->send);
+    x->recv = calloc(ranks * x->at_once, sizeof *x->recv);
+    x->out = calloc(ranks, sizeof *x->out);
+    x->in = calloc(ranks, sizeof *x->in);
+    x->to = calloc(ranks, sizeof *x->to);
+    if (!x->send || !x->recv || !x->out || !x->in || !x->to)
+        rc = dt_err_set(err, DT_E_MEMORY, "no memory to cut the model for %d ranks anew", x->world);
     rc = dt_agree(x->m->recut->world, rc, err);
     if (rc == 0)
         rc = swap_all(x, err);
     free(x->send);
     free(x->recv);
+    free(x->out);
+    free(x->in);
+    free(x->to);
     return rc;
 }
 
