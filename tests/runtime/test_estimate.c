@@ -82,12 +82,14 @@ TEST(a_rank_that_shares_tensors_has_its_parts)
     const size_t block =
         4 * 32 + (32 * 96 + 96) / 2 + 32 * 32 / 2 + 32 + (32 * 128 + 128) / 2 + 128 * 32 / 2 + 32;
     struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"train\": {\"save_dir\": \"x\"}, "
                                 "\"parallel\": {\"tensor\": 2}, " SMALL "}");
     struct dt_estimate_place three = {.world = 3, .local = 3};
     struct dt_estimate e = of(&c, 2, 2, 0);
     struct dt_err err = {0};
     CHECK_EQ(e.params, (EMBED + 2 * block + HEAD) * 4);
     CHECK_EQ(e.grads, (EMBED + 2 * block + HEAD) * 4);
+    CHECK_EQ(e.snapshot, (EMBED + 2 * block + HEAD) * 2 * 12); /* and the parts, as a save begins */
     CHECK(of(&c, 4, 4, 2).optimizer < e.optimizer * 6 / 10);
     CHECK_FAIL(dt_estimate(&c, &three, 0, &e, &err), err,
                "parallel.tensor is 2, and 3 ranks, 3 on each host, are no multiples of that");

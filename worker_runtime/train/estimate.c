@@ -254,7 +254,12 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     part.parallel.tensor = 1;
     one.world /= tensor;
     one.local /= tensor;
-    return dt_estimate(&part, &one, stage, out, err);
+    if (dt_estimate(&part, &one, stage, out, err) < 0)
+        return -1;
+    /* A save begins with a copy of the parts, which is cut into the snapshot. */
+    add(&out->total, out->snapshot);
+    add(&out->snapshot, out->snapshot);
+    return 0;
 }
 
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
