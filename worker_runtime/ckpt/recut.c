@@ -166,7 +166,7 @@ static int swap(const struct exchange *x, size_t unit, size_t most, float *here,
         x->out[peer] = stream_of(x, unit, peer, x->to_files);
         x->in[peer] = stream_of(x, unit, peer, !x->to_files);
     }
-    for (size_t done = 0, n; done < most; done += n) {
+    for (size_t done = 0, n = 0; done < most; done += n) {
         n = most - done < x->at_once ? most - done : x->at_once;
         for (int peer = 0; peer < x->world; peer++)
             copy(&x->out[peer], true, !x->to_files, from, x->send + (size_t)peer * n, n);

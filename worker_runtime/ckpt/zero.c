@@ -35,11 +35,11 @@ static int save_recut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *err)
     struct dt_device *device = dt_zero_device(z);
     struct dt_zero_state here = {.steps = &c->steps};
     int rc = dt_ckpt_shards_init(&here, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
-    rc = dt_agree(m->recut->world, rc, err);
     if (rc == 0)
         rc = dt_zero_save(z, &here, err);
     if (rc == 0)
         rc = device->table->snap_wait(device, err);
+    rc = dt_agree(m->recut->world, rc, err);
     if (rc == 0)
         rc = dt_recut_to_files(m, &here, &c->shards, err);
     dt_ckpt_shards_finish(&here, NULL);
