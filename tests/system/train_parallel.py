@@ -15,6 +15,9 @@ QWEN3 = {**QWEN, "model_type": "qwen3", "head_dim": 12}
 GEMMA3 = {"model_type": "gemma3_text", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
           "num_key_value_heads": 2, "head_dim": 12, "max_position_embeddings": 32, "vocab_size": 320, "sliding_window": 9}
 
+GEMMA2 = {**training.LLAMA, "model_type": "gemma2", "head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 20,
+          "sliding_window": 9, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+
 
 def cut(s, name, tensor, **more):
     return s.config(name, **{"parallel": {"tensor": tensor}, **more})
@@ -37,6 +40,17 @@ def same_losses(s):
             training.close(s.losses(c), s.losses(alone), 1e-6, what)
             norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
             training.close(*norms, 1e-5, "norms, " + what)
+
+
+@training.story
+def norms_behind_branches(s):
+    """the same where a branch is normed before it is added to the stream, and ranks deal micro-batches among teams"""
+    more = {"model": GEMMA2, "batch": 24}
+    alone = s.config("alone.json", **more)
+    s.run(alone)
+    both = cut(s, "both.json", 2, stage=3, accumulation=3, dynamic_accumulation=True, **more)
+    s.run(both, world=4)
+    training.close(s.losses(both), s.losses(alone), 1e-5, "two teams against one rank")
 
 
 @training.story
