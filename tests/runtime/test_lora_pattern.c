@@ -91,6 +91,11 @@ TEST(a_pattern_means_the_layers_that_python_s_means)
         {"q.proj", BLOCKS},
         {".+?.*[.]?up.*?", BLOCKS},
         {"(?:.*)\\\\.mlp\\\\.(up)?(gate)?_proj", 2 * BLOCKS},
+        {"[q\\\\-v]_proj", 2 * BLOCKS},
+        /* More than regcomp() can do. */
+        {"(((($|.*|^)?($|.*|^)?($|.*|^)?($|.*|^)?($|.*|^)?($|.*|^)?($|.*|^)?($|.*|^)?)+)+)+_proj",
+         7 * BLOCKS},
+        {"(?:(?:\\\\w+\\\\.)*?1\\\\.)+self_attn.(|k_proj|q_(proj)?)", 2},
         {"layers\\\\.[0-2]\\\\.mlp\\\\.[a-u.]+_[\\\\w\\\\.]+", 6},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -221,7 +226,11 @@ TEST(patterns_that_cannot_be_are_refused)
         {"{\"q++\": 4}", "is no name of layers", false},
         {"{\"*_proj\": 4}", "is no name of layers", false},
         {"{\"(?:*q)_proj\": 4}", "is no name of layers", false},
-        {"{\"[a\\\\-z]_proj\": 4}", "is no name of layers", false},
+        {"{\"q)|(v_proj\": 4}", "is no name of layers", false},
+        {"{\"[z-a]_proj\": 4}", "is no name of layers", false},
+        {"{\"[]q]_proj\": 4}", "is no name of layers", false},
+        {"{\"$+\": 4}", "is no name of layers", false},
+        {"{\"(((((q+)+)+)+)+)+_proj\": 4}", "with groups at most 4 deep", false},
         {"{\"[[:alpha:]]_proj\": 4}", "is no name of layers", false},
         {"{\"\\u00e9\": 4}", "is no name of layers", false},
     };

@@ -1,34 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks and alphas of single layers, by patterns as peft has them: a layer at PATH is meant by KEY
- * where Python's re.match(rf"(.*\.)?({KEY})$", PATH) finds something. What of Python's expressions
- * means the same to the C library is handed on to that one. */
+ * where Python's re.match(rf"(.*\.)?({KEY})$", PATH) finds something. */
 #include "worker_runtime/model/lora.h"
 
-#include "base/buf.h"
-
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <math.h>
-#include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATTERNS_MOST = 4096, PATTERN_MOST = 256, IN_BLOCK = DT_BLOCK_TENSORS_MOST };
+enum { PATTERNS_MOST = 4096, PATTERN_MOST = 256, GROUPS_MOST = 4 };
+enum { IN_BLOCK = DT_BLOCK_TENSORS_MOST };
 
 /* -- a pattern -------------------------------------------------------------------------------- */
-
-struct pattern {
-    const char *plain; /* a name, which is compared; NULL: an expression */
-    regex_t expression;
-};
 
 static int refuse_pattern(const char *key, struct dt_err *err)
 {
     return dt_err_set(err, DT_E_USAGE,
                       "\"%.80s\" is no name of layers, and of regular expressions only those of at "
-                      "most %d characters with . [] () | * + ? ^ $ \\d \\w \\. are taken here",
-                      key, PATTERN_MOST);
+                      "most %d characters, with groups at most %d deep and with . [] () | * + ? ^ "
+                      "$ \\d \\w \\. are taken here",
+                      key, PATTERN_MOST, GROUPS_MOST);
 }
 
 static bool is_literal(char c)
@@ -44,73 +37,209 @@ static bool is_plain(const char *key)
     return c > key && *c == '\0';
 }
 
-/* What stands behind a backslash. In brackets a "-" or a "[" could not be told from what they mean
- * there without one. */
-static bool put_escaped(struct dt_buf *out, char c, bool in_brackets)
+/* -- an expression ---------------------------------------------------------------------------- */
+
+/* Files of strangers have expressions, and regcomp() takes any time and memory for "((a+)+)+". Here
+ * an expression is gone through with all places of the path at once where it may be by then, so
+ * that nothing is tried twice: a bit for each place, of which the last is the path's end. */
+typedef uint64_t places;
+
+enum { PATH_MOST = 63 };
+
+struct walk {
+    const char *at; /* of the expression */
+    const char *path;
+    size_t n;
+    int depth;
+    bool bad;
+};
+
+struct class
 {
-    const char *class = c == 'd' ? "0-9" : c == 'w' ? "A-Za-z0-9_" : NULL;
-    bool is_itself = in_brackets ? c == '.' : c && strchr(".-()[*+?$|", c);
-    if (class)
-        dt_buf_printf(out, in_brackets ? "%s" : "[%s]", class);
-    else if (is_itself)
-        dt_buf_printf(out, in_brackets ? "%c" : "[%c]", c);
-    return class || is_itself;
+    bool has[128];
+};
+
+static void add_range(struct class *class, int from, int to)
+{
+    for (int c = from; c <= to; c++)
+        class->has[c] = true;
 }
 
-/* Whether a match is the longest or the shortest is all one here, so that a quantifier's '?' falls
- * away; a brace, which can ask for much memory, does not pass. */
-static bool translate(const char *key, struct dt_buf *out)
+static places refuse_walk(struct walk *w)
 {
-    bool in_brackets = false;
-    enum { NOTHING, SOMETHING, REPEATED } before = NOTHING; /* what a quantifier would repeat */
-    for (const char *c = key; *c; c++) {
-        bool quantifier = !in_brackets && strchr("*+?", *c);
-        if (quantifier && before == REPEATED && *c == '?')
-            continue;
-        if (quantifier && before != SOMETHING)
-            return false;
-        if (*c == '\\') {
-            if (!put_escaped(out, *++c, in_brackets))
-                return false;
-        } else if (!in_brackets && strncmp(c, "(?", 2) == 0) {
-            if (c[2] != ':')
-                return false;
-            dt_buf_put_str(out, "(");
-            c += 2;
-        } else if (is_literal(*c) || *c == '^' || strchr(in_brackets ? "]" : "[()|*+?$", *c)) {
-            in_brackets = *c == '[' || (in_brackets && *c != ']');
-            dt_buf_put_u8(out, (uint8_t)*c);
-        } else {
-            return false;
-        }
-        before = quantifier ? REPEATED : strchr("(|^:", *c) ? NOTHING : SOMETHING;
-    }
-    return !in_brackets;
+    w->bad = true;
+    return 0;
 }
 
-static int open_pattern(struct pattern *p, const char *key, struct dt_err *err)
+/* Whoever is before a character of CLASS is then behind it. */
+static places step(const struct walk *w, places from, const struct class *class)
 {
-    struct dt_buf text = {0};
-    memset(p, 0, sizeof *p);
-    if (is_plain(key)) {
-        p->plain = key;
+    places to = 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (from >> i & 1 && class->has[w->path[i] & 127])
+            to |= (places)1 << (i + 1);
+    return to;
+}
+
+/* What a backslash makes of the character behind it: that one, or some. How many, 0 if that is not
+ * known here. */
+static int take_escaped(struct walk *w, struct class *class)
+{
+    char c = *w->at;
+    if (!c || !strchr("dw.-()[]*+?$|^", c))
         return 0;
+    w->at++;
+    if (c != 'd' && c != 'w') {
+        add_range(class, c, c);
+        return 1;
     }
-    dt_buf_put_str(&text, "^(.*\\.)?(");
-    bool is_ours = *key && strlen(key) <= PATTERN_MOST && translate(key, &text);
-    dt_buf_put_str(&text, ")$");
-    int rc = is_ours && !text.bad &&
-                     regcomp(&p->expression, dt_buf_cstr(&text), REG_EXTENDED | REG_NOSUB) == 0
-                 ? 0
-                 : refuse_pattern(key, err);
-    dt_buf_finish(&text);
-    return rc;
+    add_range(class, '0', '9');
+    if (c == 'd')
+        return 10;
+    add_range(class, 'A', 'Z');
+    add_range(class, 'a', 'z');
+    add_range(class, '_', '_');
+    return 63;
 }
 
-static void close_pattern(struct pattern *p)
+/* A character in brackets, a range of them, or a class. */
+static bool take_member(struct walk *w, struct class *class)
 {
-    if (!p->plain)
-        regfree(&p->expression);
+    char from = *w->at++;
+    int count = 1;
+    if (from == '\\') {
+        from = *w->at;
+        count = take_escaped(w, class);
+    } else if (is_literal(from)) {
+        add_range(class, from, from);
+    } else {
+        return false;
+    }
+    if (count == 0 || *w->at != '-' || w->at[1] == ']')
+        return count > 0;
+    char to = w->at[1];
+    if (count > 1 || !isalnum((unsigned char)to) || to < from)
+        return false;
+    add_range(class, from, to);
+    w->at += 2;
+    return true;
+}
+
+/* Behind a "[". */
+static places take_brackets(struct walk *w, places from)
+{
+    struct class class = {0};
+    bool others = *w->at == '^';
+    w->at += others;
+    do {
+        if (!*w->at || !take_member(w, &class))
+            return refuse_walk(w);
+    } while (*w->at != ']');
+    w->at++;
+    for (size_t c = 0; others && c < sizeof class.has; c++)
+        class.has[c] = !class.has[c];
+    return step(w, from, &class);
+}
+
+static places take_alternatives(struct walk *w, places from);
+
+/* Behind a "(". */
+static places take_group(struct walk *w, places from)
+{
+    if (strncmp(w->at, "?:", 2) == 0)
+        w->at += 2;
+    if (w->depth == GROUPS_MOST)
+        return refuse_walk(w);
+    w->depth++;
+    places to = take_alternatives(w, from);
+    w->depth--;
+    if (w->bad || *w->at != ')')
+        return refuse_walk(w);
+    w->at++;
+    return to;
+}
+
+static places take_one(struct walk *w, places from)
+{
+    struct class class = {0};
+    char c = *w->at++;
+    if (c == '(')
+        return take_group(w, from);
+    if (c == '[')
+        return take_brackets(w, from);
+    if (c == '^')
+        return from & 1;
+    if (c == '$')
+        return from & (places)1 << w->n;
+    if (c == '.')
+        add_range(&class, 0, 127);
+    else if (is_literal(c))
+        add_range(&class, c, c);
+    else if (c != '\\' || take_escaped(w, &class) == 0)
+        return refuse_walk(w);
+    return step(w, from, &class);
+}
+
+static bool is_quantifier(char c)
+{
+    return c && strchr("*+?", c);
+}
+
+/* One, and how often. Whether a match is the longest or the shortest is all one here, so that a
+ * quantifier's '?' says nothing. */
+static places take_repeated(struct walk *w, places from)
+{
+    const char *one = w->at;
+    places once = take_one(w, from);
+    char q = *w->at;
+    if (w->bad || !is_quantifier(q))
+        return once;
+    const char *behind = w->at + (w->at[1] == '?' ? 2 : 1);
+    if (*one == '^' || *one == '$' || is_quantifier(*behind))
+        return refuse_walk(w);
+    places all = q == '+' ? once : from | once;
+    places fresh = q == '+' ? once : once & ~from;
+    while (q != '?' && fresh) {
+        w->at = one;
+        fresh = take_one(w, fresh) & ~all;
+        all |= fresh;
+    }
+    w->at = behind;
+    return all;
+}
+
+static places take_alternatives(struct walk *w, places from)
+{
+    places all = 0;
+    for (;; w->at++) {
+        places here = from;
+        while (!w->bad && *w->at && !strchr("|)", *w->at))
+            here = take_repeated(w, here);
+        all |= here;
+        if (w->bad || *w->at != '|')
+            return all;
+    }
+}
+
+/* 1: KEY means PATH; 0: it does not; -1: KEY is no expression of ours. */
+static int walk(const char *key, const char *path)
+{
+    struct walk w = {.at = key, .path = path, .n = strlen(path)};
+    places from = 1;
+    assert(w.n <= PATH_MOST);
+    for (size_t i = 0; i < w.n; i++)
+        if (path[i] == '.')
+            from |= (places)1 << (i + 1);
+    places to = take_alternatives(&w, from);
+    return w.bad || *w.at ? -1 : (int)(to >> w.n & 1);
+}
+
+/* -- whom a pattern means --------------------------------------------------------------------- */
+
+static int check_pattern(const char *key, struct dt_err *err)
+{
+    bool is_ours = is_plain(key) || (*key && strlen(key) <= PATTERN_MOST && walk(key, "") >= 0);
+    return is_ours ? 0 : refuse_pattern(key, err);
 }
 
 /* What PATH ends with, behind a ".": NAME, whose own "." is any character. */
@@ -125,9 +254,9 @@ static bool ends_with(const char *path, const char *name)
     return true;
 }
 
-static bool means(const struct pattern *p, const char *path)
+static bool means(const char *key, const char *path)
 {
-    return p->plain ? ends_with(path, p->plain) : regexec(&p->expression, path, 0, NULL, 0) == 0;
+    return is_plain(key) ? ends_with(path, key) : walk(key, path) == 1;
 }
 
 /* -- giving ----------------------------------------------------------------------------------- */
@@ -166,7 +295,7 @@ struct giving {
 };
 
 /* How many layers it means, whether or not it is the first that does. */
-static size_t give(struct giving *g, const struct pattern *p, double number)
+static size_t give(struct giving *g, const char *key, double number)
 {
     char path[DT_LORA_PATH_MOST];
     size_t meant = 0;
@@ -174,7 +303,7 @@ static size_t give(struct giving *g, const struct pattern *p, double number)
         for (size_t i = 0; i < g->count; i++) {
             size_t at = block * IN_BLOCK + g->layers[i].which;
             dt_lora_path(&g->layers[i], block, path);
-            if (!means(p, path))
+            if (!means(key, path))
                 continue;
             meant++;
             if (g->given[at])
@@ -192,14 +321,12 @@ static int give_each(struct giving *g, const struct cJSON *v, bool strict, struc
 {
     size_t patterns = 0;
     for (const struct cJSON *c = v->child; c; c = c->next) {
-        struct pattern p;
         double number;
         if (++patterns > PATTERNS_MOST)
             return dt_err_set(err, DT_E_USAGE, "there are more than %d patterns", PATTERNS_MOST);
-        if (read_number(c, g->alphas, &number, err) < 0 || open_pattern(&p, c->string, err) < 0)
+        if (read_number(c, g->alphas, &number, err) < 0 || check_pattern(c->string, err) < 0)
             return -1;
-        size_t meant = give(g, &p, number);
-        close_pattern(&p);
+        size_t meant = give(g, c->string, number);
         if (strict && meant == 0)
             return dt_err_set(err, DT_E_USAGE,
                               "\"%.80s\" means no layer that has an adapter; target_modules says "
