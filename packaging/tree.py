@@ -32,4 +32,4 @@ def installed(tree):
             inside = os.path.relpath(path, tree)
             if not os.path.islink(path):
                 # One library folder, whatever this system calls it.
-                yield re.sub(r"^lib/[a-z0-9_]+-linux-gnu[a-z0-9]*/", "lib/", inside), path
+                yield re.sub(r"^lib(64)?/([a-z0-9_]+-linux-gnu[a-z0-9]*/)?", "lib/", inside), path
