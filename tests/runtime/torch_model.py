@@ -334,7 +334,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", required=True)
     driver = parser.parse_args().driver
-    tap.start(280)
+    tap.start(560)
     torch.set_num_threads(1)  # two that spin for each other starve where other tests run
     cases = {
         "a GPT-2": (GPT2, 3, 37),
