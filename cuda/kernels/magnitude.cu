@@ -114,7 +114,8 @@ template <class E> struct arrays {
     E *out, *dbase;
 };
 
-template <class E> arrays<E> arrays_of(const struct dt_magnitude *m)
+template <class E>
+arrays<E> arrays_of(const struct dt_magnitude *m, const void *base, const void *sum)
 {
     arrays<E> a = {};
     a.rows = m->rows;
@@ -123,6 +124,8 @@ template <class E> arrays<E> arrays_of(const struct dt_magnitude *m)
     a.magnitudes = static_cast<const E *>(m->magnitudes);
     a.bias = static_cast<const E *>(m->bias);
     a.rnorms = m->rnorms;
+    a.base = static_cast<const E *>(base);
+    a.sum = static_cast<const E *>(sum);
     return a;
 }
 
@@ -256,9 +259,7 @@ cudaError_t dt_cuda_magnitude_forward(enum dt_dtype elem, const struct dt_magnit
         return cudaSuccess;
     return dt_with_elem(elem, [=](auto one) {
         using E = decltype(one);
-        arrays<E> a = arrays_of<E>(m);
-        a.base = static_cast<const E *>(base);
-        a.sum = static_cast<const E *>(sum);
+        arrays<E> a = arrays_of<E>(m, base, sum);
         a.out = static_cast<E *>(out);
         return launch_forward(a, s);
     });
@@ -272,9 +273,7 @@ cudaError_t dt_cuda_magnitude_backward(enum dt_dtype elem, const struct dt_magni
         return cudaSuccess;
     return dt_with_elem(elem, [=](auto one) {
         using E = decltype(one);
-        arrays<E> a = arrays_of<E>(m);
-        a.base = static_cast<const E *>(base);
-        a.sum = static_cast<const E *>(sum);
+        arrays<E> a = arrays_of<E>(m, base, sum);
         a.dout = static_cast<const E *>(dout);
         a.out = static_cast<E *>(dsum);
         a.dbase = static_cast<E *>(dbase);
