@@ -92,7 +92,8 @@ TEST(a_rank_that_shares_tensors_has_its_parts)
     CHECK_EQ(e.snapshot, (EMBED + 2 * block + HEAD) * 2 * 12); /* and the parts, as a save begins */
     CHECK(of(&c, 4, 4, 2).optimizer < e.optimizer * 6 / 10);
     CHECK_FAIL(dt_estimate(&c, &three, 0, &e, &err), err,
-               "parallel.tensor is 2, and 3 ranks, 3 on each host, are no multiples of that");
+               "parallel.tensor: 2 does not divide the number of ranks, 3, and of those on each "
+               "host, 3; give --world");
     dt_config_finish(&c);
 }
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 
+import servers
 import tap
 import training
 
@@ -117,7 +118,7 @@ def comes_back(s):
 def is_refused(s):
     """what cannot be cut is said before anything is trained"""
     rows = (({"parallel": {"tensor": 3}}, 3, r"4 heads cannot be cut by 3; of what divides all of them there is 2 and 4$"),
-            ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor is 2, and 3 ranks are no multiple of that"),
+            ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor: 2 does not divide the number of ranks, 3: give another --nproc-per-node"),
             ({"parallel": {"tensor": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not cut"),
             ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"),
             ({"parallel": {"pipeline": 2}}, 2, r"parallel.pipeline"))
@@ -129,6 +130,19 @@ def is_refused(s):
         program.expect(words)
     c = s.config("deepspeed.json", model=GPT2, tensor_parallel={"autotp_size": 2})
     s.run(c, world=2).expect(r"^2 ranks share each block; 1 such team")
+
+
+@training.story
+def hosts_differ(s):
+    """hosts that are told of other meshes end, and the one that is not as rank 0's says so"""
+    port = str(servers.free_port())
+    nodes = [s.start(cut(s, "node%d.json" % node, node + 1, model=GPT2), world=2,
+                     dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
+             for node in range(2)]
+    nodes[1].expect(r"parallel.tensor is 2 here, and 1 where rank 0 is; give all hosts the same configuration")
+    for node in nodes:
+        if node.end() == 0:
+            raise AssertionError("it ended well")
 
 
 training.main()

@@ -246,8 +246,8 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     int tensor = c->parallel.tensor;
     if (at->world % tensor || at->local % tensor)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor is %d, and %d ranks, %d on each host, are no multiples "
-                          "of that; give --world and --local-world",
+                          "parallel.tensor: %d does not divide the number of ranks, %d, and of "
+                          "those on each host, %d; give --world and --local-world",
                           tensor, at->world, at->local);
     if (dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
         return -1;

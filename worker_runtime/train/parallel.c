@@ -13,16 +13,30 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
     int tensor = t->config->parallel.tensor, local = dt_context_local_world(t->context);
     if (t->ranks % tensor)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor is %d, and %d ranks are no multiple of that: give "
-                          "--nproc-per-node so that they are, or another parallel.tensor",
+                          "parallel.tensor: %d does not divide the number of ranks, %d: give "
+                          "another --nproc-per-node, or another parallel.tensor",
                           tensor, t->ranks);
     if (local % tensor)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor is %d, and this host has %d ranks: those who share "
-                          "tensors are to be on one host; give a parallel.tensor that divides the "
-                          "ranks of each host",
+                          "parallel.tensor: %d does not divide the number of this host's ranks, "
+                          "%d: those who share tensors are to be on one host; give another "
+                          "parallel.tensor",
                           tensor, local);
     return 0;
+}
+
+/* Ranks of other meshes would wait for each other in groups that only some of them open. */
+static int check_alike(struct dt_trainer *t, struct dt_err *err)
+{
+    int32_t own = t->config->parallel.tensor, first = own;
+    if (dt_coll_broadcast(t->world, &first, 1, DT_I32, 0, err) < 0)
+        return -1;
+    int rc = own == first ? 0
+                          : dt_err_set(err, DT_E_USAGE,
+                                       "parallel.tensor is %d here, and %d where rank 0 is; give "
+                                       "all hosts the same configuration",
+                                       (int)own, (int)first);
+    return dt_agree(t->world, rc, err);
 }
 
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
@@ -33,6 +47,8 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
                                          [DT_MESH_CP] = 1,
                                          [DT_MESH_EP] = 1,
                                          [DT_MESH_TP] = tensor}};
+    if (check_alike(t, err) < 0)
+        return -1;
     if (tensor > 1 && dt_agree(t->world, check_hosts(t, err), err) < 0)
         return -1;
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
