@@ -697,6 +697,137 @@ TEST(cross_entropy_with_padding_and_rows_that_do_not_count)
     on_each_table(losses);
 }
 
+/* Rows of logits that PARTS ranks have some columns of each; the first PART of V is that of rank 0.
+ */
+struct columns {
+    size_t rows, words, parts;
+    float *logits; /* [rows, words] */
+    int32_t *targets;
+    float cap, *weights;
+};
+
+static size_t first_word(const struct columns *x, size_t part)
+{
+    return x->words * part / x->parts;
+}
+
+enum { PADS = 3 };
+
+/* The loss of rank PART: its columns, with padding behind each row. */
+static struct dt_cross_entropy loss_of(struct kit *k, const struct columns *x, size_t part,
+                                       float **logits)
+{
+    size_t from = first_word(x, part), words = first_word(x, part + 1) - from;
+    int32_t *targets = kit_alloc(k, x->rows * sizeof *targets);
+    struct dt_cross_entropy c = {.rows = x->rows,
+                                 .vocabulary = words,
+                                 .stride = words + PADS,
+                                 .targets = targets,
+                                 .scale = 0.25f,
+                                 .cap = x->cap,
+                                 .weights = x->weights};
+    *logits = kit_numbers(k, x->rows * c.stride);
+    for (size_t n = 0; n < x->rows; n++) {
+        size_t at = (size_t)x->targets[n] - from;
+        targets[n] = x->targets[n] < 0 ? -1 : at < words ? (int32_t)at : (int32_t)words;
+        memcpy(*logits + n * c.stride, x->logits + n * x->words + from, words * sizeof **logits);
+    }
+    return c;
+}
+
+/* All ranks come to the same losses, which are those of whole rows, and so are the gradients. */
+static void check_columns(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                          const struct columns *x)
+{
+    struct dt_cross_entropy whole = {x->rows, x->words, x->words,  x->targets,
+                                     0.25f,   x->cap,   x->weights};
+    float *want = kit_alloc(k, x->rows * sizeof *want), *logits[4];
+    float *losses = kit_numbers(k, x->rows), *again = kit_numbers(k, x->rows);
+    float *sums = kit_numbers(k, x->parts * x->rows * 3);
+    float *wanted = kit_copy(k, x->rows * x->words, x->logits);
+    struct dt_cross_entropy c[4];
+    ref->cross_entropy(&whole, want, wanted, true, NULL);
+    for (size_t part = 0; part < x->parts; part++) {
+        c[part] = loss_of(k, x, part, &logits[part]);
+        ops->cross_entropy_sums(&c[part], sums + part * x->rows * 3, logits[part], s);
+    }
+    for (size_t part = 0; part < x->parts; part++) {
+        size_t from = first_word(x, part), words = c[part].vocabulary;
+        float *alone = kit_copy(k, x->rows * c[part].stride, logits[part]);
+        ops->cross_entropy_join(&c[part], x->parts, sums, again, alone, false, s);
+        CHECK_BYTES(alone, x->rows * c[part].stride * sizeof *alone, logits[part],
+                    x->rows * c[part].stride * sizeof *alone);
+        ops->cross_entropy_join(&c[part], x->parts, sums, losses, logits[part], true, s);
+        CHECK_BYTES(losses, x->rows * sizeof *losses, again, x->rows * sizeof *again);
+        kit_near("losses", x->rows, losses, want, 1e-6);
+        for (size_t n = 0; n < x->rows; n++) {
+            const float *row = logits[part] + n * c[part].stride;
+            kit_near("dlogits", words, row, wanted + n * x->words + from, 1e-6);
+            for (size_t i = 0; i < PADS; i++)
+                CHECK(row[words + i] == 0);
+        }
+    }
+}
+
+static void losses_in_parts(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t shapes[][3] = {{1, 4, 4}, {5, 7, 2}, {19, 257, 3}, {9, 1000, 1}};
+    for (size_t how = 0; how < 4 * sizeof shapes / sizeof shapes[0]; how++) {
+        const size_t *of = shapes[how / 4];
+        struct columns x = {.rows = of[0], .words = of[1], .parts = of[2]};
+        x.logits = kit_numbers(k, x.rows * x.words);
+        x.targets = kit_ids(k, x.rows, x.words);
+        x.cap = how % 2 ? 30 : 0;
+        x.weights = how / 2 % 2 ? kit_numbers(k, x.rows) : NULL;
+        for (size_t e = 0; e < x.rows * x.words; e++)
+            x.logits[e] *= 20;
+        /* No target; none of a rank's words can be; and one that is certain. */
+        if (x.rows > 4) {
+            x.targets[1] = -100;
+            x.targets[2] = (int32_t)x.words - 1;
+            for (size_t i = 0; x.parts > 1 && i < first_word(&x, 1); i++)
+                x.logits[2 * x.words + i] = -INFINITY;
+            x.logits[3 * x.words] = 3000;
+        }
+        CHECK_ROW("rows %zu words %zu ranks %zu cap %g", x.rows, x.words, x.parts, (double)x.cap);
+        check_columns(ops, s, k, &x);
+        check_columns(ref, NULL, k, &x);
+    }
+}
+
+TEST(cross_entropy_of_words_that_ranks_share)
+{
+    on_each_table(losses_in_parts);
+}
+
+/* A word of another rank is zeros here, and has its gradient there. */
+static void words_elsewhere(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const float token[] = {1, 2, 3, 4}, position[] = {10, 20, 30, 40};
+    static const float dout[] = {1, 2, 3, 4, 5, 6};
+    static const int32_t ids[] = {1, -1, -1};
+    static const float want[] = {3, 4, 0, 0, 0, 0}, placed[] = {13, 24, 30, 40, 10, 20};
+    static const float words[] = {0, 0, 1, 2}, places[] = {6, 8, 3, 4};
+    const struct dt_embedding e = {3, 2, 2, 2, ids, 0, NULL};
+    const struct dt_ops *tables[] = {ops, ref};
+    (void)k;
+    for (int i = 0; i < 2; i++) {
+        float out[6], dtoken[4] = {0}, dposition[4] = {0};
+        tables[i]->embedding_forward(&e, out, token, NULL, s);
+        CHECK_BYTES(out, sizeof out, want, sizeof want);
+        tables[i]->embedding_forward(&e, out, token, position, s);
+        CHECK_BYTES(out, sizeof out, placed, sizeof placed);
+        tables[i]->embedding_backward(&e, dtoken, dposition, dout, s);
+        CHECK_BYTES(dtoken, sizeof dtoken, words, sizeof words);
+        CHECK_BYTES(dposition, sizeof dposition, places, sizeof places);
+    }
+}
+
+TEST(a_word_of_another_rank_is_zeros)
+{
+    on_each_table(words_elsewhere);
+}
+
 static void optimizer(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t sizes[] = {0, 1, 17, 1025, 40000};

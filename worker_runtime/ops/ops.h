@@ -20,7 +20,8 @@ struct dt_stream;
 
 struct dt_embedding {
     size_t rows, positions, width, vocabulary; /* row n is at position first + n % positions */
-    const int32_t *ids;                        /* [rows], each within the vocabulary */
+    const int32_t *ids; /* [rows], each within the vocabulary; on a processor also negative: no
+                           word, which is zeros, and has no gradient */
     size_t first;
     const int32_t *places; /* [rows], each below positions: row n is at position first + places[n];
                               NULL: as above */
@@ -219,6 +220,18 @@ typedef dt_swiglu_backward_fn dt_geglu_backward_fn;
 typedef void dt_cross_entropy_fn(const struct dt_cross_entropy *c, float *losses, dt_elem *logits,
                                  bool gradients, struct dt_stream *s);
 
+/* Where ranks have other words each, VOCABULARY of them, and a target of VOCABULARY or more is one
+ * of another rank. Of processors alone: NULL in tables of others.
+ *
+ * sums[N,3]: of each row that counts, the largest logit, the sum of exp(logit - that), and the
+ * target's logit, 0 where another rank has it. */
+typedef void dt_cross_entropy_sums_fn(const struct dt_cross_entropy *c, float *sums,
+                                      const dt_elem *logits, struct dt_stream *s);
+/* cross_entropy by SUMS[parts,N,3], those of all ranks. */
+typedef void dt_cross_entropy_join_fn(const struct dt_cross_entropy *c, size_t parts,
+                                      const float *sums, float *losses, dt_elem *logits,
+                                      bool gradients, struct dt_stream *s);
+
 /* to += from */
 typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
 
@@ -284,6 +297,8 @@ struct dt_ops {
     dt_geglu_forward_fn *geglu_forward;
     dt_geglu_backward_fn *geglu_backward;
     dt_cross_entropy_fn *cross_entropy;
+    dt_cross_entropy_sums_fn *cross_entropy_sums;
+    dt_cross_entropy_join_fn *cross_entropy_join;
     dt_add_fn *add;
     dt_dropout_fn *dropout;
     dt_adamw_fn *adamw;

@@ -53,6 +53,8 @@ dt_swiglu_backward_fn DT_CPU(swiglu_backward);
 dt_geglu_forward_fn DT_CPU(geglu_forward);
 dt_geglu_backward_fn DT_CPU(geglu_backward);
 dt_cross_entropy_fn DT_CPU(cross_entropy);
+dt_cross_entropy_sums_fn DT_CPU(cross_entropy_sums);
+dt_cross_entropy_join_fn DT_CPU(cross_entropy_join);
 dt_add_fn DT_CPU(add);
 dt_dropout_fn DT_CPU(dropout);
 dt_adamw_fn DT_CPU(adamw);

@@ -20,16 +20,17 @@ static void embed(void *arg, size_t part)
     const struct dt_embedding *e = j->e;
     struct dt_range r = dt_part(e->rows, ROWS, part);
     for (size_t n = r.from; n < r.to; n++) {
-        const float *word = j->token + (size_t)e->ids[n] * e->width;
         float *out = j->out + n * e->width;
-        if (!j->position) {
-            memcpy(out, word, e->width * sizeof *out);
+        if (e->ids[n] < 0)
+            memset(out, 0, e->width * sizeof *out);
+        else
+            memcpy(out, j->token + (size_t)e->ids[n] * e->width, e->width * sizeof *out);
+        if (!j->position)
             continue;
-        }
         const float *place = j->position + (e->first + dt_embedding_place(e, n)) * e->width;
 #pragma omp simd
         for (size_t c = 0; c < e->width; c++)
-            out[c] = word[c] + place[c];
+            out[c] += place[c];
     }
 }
 
@@ -48,10 +49,12 @@ static void embed_back(void *arg, size_t part)
     struct dt_range r = dt_part(e->width, COLUMNS, part);
     for (size_t n = 0; n < e->rows; n++) {
         const float *dout = j->dout + n * e->width;
-        float *word = j->dtoken + (size_t)e->ids[n] * e->width;
+        if (e->ids[n] >= 0) {
+            float *word = j->dtoken + (size_t)e->ids[n] * e->width;
 #pragma omp simd
-        for (size_t c = r.from; c < r.to; c++)
-            word[c] += dout[c];
+            for (size_t c = r.from; c < r.to; c++)
+                word[c] += dout[c];
+        }
         if (!j->dposition)
             continue;
         float *place = j->dposition + (e->first + dt_embedding_place(e, n)) * e->width;

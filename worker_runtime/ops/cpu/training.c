@@ -52,25 +52,51 @@ static float lose_row(const struct dt_cross_entropy *c, float *x, size_t target,
     return logf(sum) + (largest - wanted);
 }
 
+/* The sum of exp(capped x - largest). */
+static float sum_capped_exp(size_t n, const float *x, float largest, float cap)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++)
+        sum += dt_expf(dt_capped(x[i], cap) - largest);
+    return sum;
+}
+
+/* Of one row: the largest logit, the sum of exp(logit - that), and the target's logit. */
+struct row_sums {
+    float largest, sum, wanted;
+};
+
+/* X, logits of which some of the row's or all are here, becomes their gradients. */
+static void pull_row(const struct dt_cross_entropy *c, float *x, size_t target, float scale,
+                     const struct row_sums *all)
+{
+    float cap = c->cap, largest = all->largest, share = scale / all->sum;
+    if (cap > 0) {
+#pragma omp simd
+        for (size_t i = 0; i < c->vocabulary; i++) {
+            float y = dt_capped(x[i], cap);
+            x[i] = dt_expf(y - largest) * share * dt_cap_slope(y, cap);
+        }
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < c->vocabulary; i++)
+            x[i] = dt_expf(x[i] - largest) * share;
+    }
+    if (target < c->vocabulary)
+        x[target] -= cap > 0 ? scale * dt_cap_slope(all->wanted, cap) : scale;
+}
+
 /* The same of capped logits, which are found twice rather than kept. */
 static float lose_capped_row(const struct dt_cross_entropy *c, float *x, size_t target, float scale,
                              bool gradients)
 {
-    float cap = c->cap, largest = dt_capped(dt_largest(c->vocabulary, x), cap);
-    float wanted = dt_capped(x[target], cap), sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < c->vocabulary; i++)
-        sum += dt_expf(dt_capped(x[i], cap) - largest);
-    if (!gradients)
-        return logf(sum) + (largest - wanted);
-    float share = scale / sum;
-#pragma omp simd
-    for (size_t i = 0; i < c->vocabulary; i++) {
-        float y = dt_capped(x[i], cap);
-        x[i] = dt_expf(y - largest) * share * dt_cap_slope(y, cap);
-    }
-    x[target] -= scale * dt_cap_slope(wanted, cap);
-    return logf(sum) + (largest - wanted);
+    struct row_sums all = {.largest = dt_capped(dt_largest(c->vocabulary, x), c->cap),
+                           .wanted = dt_capped(x[target], c->cap)};
+    all.sum = sum_capped_exp(c->vocabulary, x, all.largest, c->cap);
+    if (gradients)
+        pull_row(c, x, target, scale, &all);
+    return logf(all.sum) + (all.largest - all.wanted);
 }
 
 static void lose(void *arg, size_t part)
@@ -96,6 +122,106 @@ void DT_CPU(cross_entropy)(const struct dt_cross_entropy *c, float *losses, dt_e
 {
     struct loss_job j = {.c = c, .losses = losses, .logits = logits, .gradients = gradients};
     dt_pool_run(s->pool, dt_parts(c->rows, ROWS), lose, &j);
+}
+
+struct sums_job {
+    const struct dt_cross_entropy *c;
+    float *sums;
+    const float *logits;
+};
+
+/* Of the words here. Those that cannot be at all add nothing, rather than infinity less infinity.
+ */
+static struct row_sums sum_row(const struct dt_cross_entropy *c, const float *x, size_t target)
+{
+    struct row_sums own = {.largest = dt_largest(c->vocabulary, x)};
+    bool here = target<c->vocabulary, capped = c->cap> 0;
+    if (capped)
+        own.largest = dt_capped(own.largest, c->cap);
+    if (own.largest > -INFINITY)
+        own.sum = capped ? sum_capped_exp(c->vocabulary, x, own.largest, c->cap)
+                         : sum_exp(c->vocabulary, x, own.largest);
+    if (here)
+        own.wanted = capped ? dt_capped(x[target], c->cap) : x[target];
+    return own;
+}
+
+static void add_up(void *arg, size_t part)
+{
+    const struct sums_job *j = arg;
+    const struct dt_cross_entropy *c = j->c;
+    struct dt_range r = dt_part(c->rows, ROWS, part);
+    for (size_t n = r.from; n < r.to; n++) {
+        float *sums = j->sums + n * 3;
+        struct row_sums own = {0};
+        if (c->targets[n] >= 0)
+            own = sum_row(c, j->logits + n * c->stride, (size_t)c->targets[n]);
+        sums[0] = own.largest;
+        sums[1] = own.sum;
+        sums[2] = own.wanted;
+    }
+}
+
+void DT_CPU(cross_entropy_sums)(const struct dt_cross_entropy *c, float *sums,
+                                const dt_elem *logits, struct dt_stream *s)
+{
+    struct sums_job j = {.c = c, .sums = sums, .logits = logits};
+    dt_pool_run(s->pool, dt_parts(c->rows, ROWS), add_up, &j);
+}
+
+struct join_job {
+    const struct dt_cross_entropy *c;
+    const float *sums;
+    size_t parts;
+    float *losses, *logits;
+    bool gradients;
+};
+
+/* Over the words of all ranks, in the order of these. */
+static struct row_sums join_row(const struct join_job *j, size_t n)
+{
+    const float *of = j->sums + n * 3;
+    size_t step = j->c->rows * 3;
+    struct row_sums all = {.largest = -INFINITY};
+    for (size_t part = 0; part < j->parts; part++)
+        all.largest = fmaxf(all.largest, of[part * step]);
+    for (size_t part = 0; part < j->parts; part++) {
+        all.sum += of[part * step + 1] * expf(of[part * step] - all.largest);
+        all.wanted += of[part * step + 2];
+    }
+    return all;
+}
+
+static void join(void *arg, size_t part)
+{
+    const struct join_job *j = arg;
+    const struct dt_cross_entropy *c = j->c;
+    struct dt_range r = dt_part(c->rows, ROWS, part);
+    for (size_t n = r.from; n < r.to; n++) {
+        float *x = j->logits + n * c->stride;
+        bool counts = c->targets[n] >= 0;
+        struct row_sums all = join_row(j, n);
+        j->losses[n] = counts ? logf(all.sum) + (all.largest - all.wanted) : 0;
+        if (!j->gradients)
+            continue;
+        if (counts)
+            pull_row(c, x, (size_t)c->targets[n], c->weights ? c->scale * c->weights[n] : c->scale,
+                     &all);
+        size_t from = counts ? c->vocabulary : 0;
+        memset(x + from, 0, (c->stride - from) * sizeof *x);
+    }
+}
+
+void DT_CPU(cross_entropy_join)(const struct dt_cross_entropy *c, size_t parts, const float *sums,
+                                float *losses, dt_elem *logits, bool gradients, struct dt_stream *s)
+{
+    struct join_job j = {.c = c,
+                         .sums = sums,
+                         .parts = parts,
+                         .losses = losses,
+                         .logits = logits,
+                         .gradients = gradients};
+    dt_pool_run(s->pool, dt_parts(c->rows, ROWS), join, &j);
 }
 
 struct adamw_job {

@@ -20,10 +20,10 @@ void dt_ref_embedding_forward(const struct dt_embedding *e, dt_elem *out_, const
     size_t width = e->width;
     (void)s;
     for (size_t n = 0; n < e->rows; n++) {
-        const float *word = token + (size_t)e->ids[n] * width;
+        const float *word = e->ids[n] < 0 ? NULL : token + (size_t)e->ids[n] * width;
         size_t at = (e->first + dt_embedding_place(e, n)) * width;
         for (size_t c = 0; c < width; c++)
-            out[n * width + c] = word[c] + (position ? position[at + c] : 0);
+            out[n * width + c] = (word ? word[c] : 0) + (position ? position[at + c] : 0);
     }
 }
 
@@ -38,7 +38,8 @@ void dt_ref_embedding_backward(const struct dt_embedding *e, dt_elem *dtoken_, d
     for (size_t n = 0; n < e->rows; n++) {
         size_t at = (e->first + dt_embedding_place(e, n)) * width;
         for (size_t c = 0; c < width; c++) {
-            dtoken[(size_t)e->ids[n] * width + c] += dout[n * width + c];
+            if (e->ids[n] >= 0)
+                dtoken[(size_t)e->ids[n] * width + c] += dout[n * width + c];
             if (dposition)
                 dposition[at + c] += dout[n * width + c];
         }

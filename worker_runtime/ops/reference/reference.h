@@ -25,6 +25,8 @@ dt_swiglu_backward_fn dt_ref_swiglu_backward;
 dt_geglu_forward_fn dt_ref_geglu_forward;
 dt_geglu_backward_fn dt_ref_geglu_backward;
 dt_cross_entropy_fn dt_ref_cross_entropy;
+dt_cross_entropy_sums_fn dt_ref_cross_entropy_sums;
+dt_cross_entropy_join_fn dt_ref_cross_entropy_join;
 dt_add_fn dt_ref_add;
 dt_dropout_fn dt_ref_dropout;
 dt_adamw_fn dt_ref_adamw;

@@ -54,6 +54,69 @@ void dt_ref_cross_entropy(const struct dt_cross_entropy *c, float *losses, dt_el
     }
 }
 
+/* What a row of the words here adds to its loss. */
+static void sum_row(const struct dt_cross_entropy *c, const float *logits, size_t target,
+                    float *sums)
+{
+    double largest = capped(c, logits[0]), sum = 0;
+    for (size_t v = 1; v < c->vocabulary; v++)
+        largest = fmax(largest, capped(c, logits[v]));
+    sums[0] = (float)largest;
+    /* Words that cannot be at all add nothing, rather than infinity less infinity. */
+    for (size_t v = 0; largest > -INFINITY && v < c->vocabulary; v++)
+        sum += exp(capped(c, logits[v]) - (double)sums[0]);
+    sums[1] = (float)sum;
+    sums[2] = target < c->vocabulary ? (float)capped(c, logits[target]) : 0;
+}
+
+void dt_ref_cross_entropy_sums(const struct dt_cross_entropy *c, float *sums,
+                               const dt_elem *logits_, struct dt_stream *s)
+{
+    const float *logits = logits_;
+    (void)s;
+    for (size_t n = 0; n < c->rows; n++, logits += c->stride, sums += 3)
+        if (c->targets[n] >= 0)
+            sum_row(c, logits, (size_t)c->targets[n], sums);
+        else
+            sums[0] = sums[1] = sums[2] = 0;
+}
+
+/* log(sum over the words of all ranks of exp(logit)); and the target's logit, which one rank has.
+ * SUMS: of the row on the first rank. */
+static double join_row(const struct dt_cross_entropy *c, size_t parts, const float *sums,
+                       double *wanted)
+{
+    double largest = -INFINITY, sum = 0;
+    *wanted = 0;
+    for (size_t part = 0; part < parts; part++)
+        largest = fmax(largest, (double)sums[part * c->rows * 3]);
+    for (size_t part = 0; part < parts; part++) {
+        const float *of = sums + part * c->rows * 3;
+        sum += (double)of[1] * exp((double)of[0] - largest);
+        *wanted += (double)of[2];
+    }
+    return largest + log(sum);
+}
+
+void dt_ref_cross_entropy_join(const struct dt_cross_entropy *c, size_t parts, const float *sums,
+                               float *losses, dt_elem *logits_, bool gradients, struct dt_stream *s)
+{
+    float *logits = logits_;
+    (void)s;
+    for (size_t n = 0; n < c->rows; n++, logits += c->stride) {
+        bool counts = c->targets[n] >= 0;
+        double wanted, logsum = join_row(c, parts, sums + n * 3, &wanted);
+        double scale = (double)(c->weights ? c->scale * c->weights[n] : c->scale);
+        losses[n] = counts ? (float)(logsum - wanted) : 0;
+        for (size_t v = 0; gradients && v < c->stride; v++) {
+            bool used = counts && v < c->vocabulary;
+            double x = used ? capped(c, logits[v]) : 0, part = c->cap > 0 ? x / (double)c->cap : 0;
+            double p = used ? exp(x - logsum) - (v == (size_t)c->targets[n]) : 0;
+            logits[v] = (float)(p * (1 - part * part) * scale);
+        }
+    }
+}
+
 static float round_one(float x, enum dt_dtype type)
 {
     if (type == DT_BF16)
