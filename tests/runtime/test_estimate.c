@@ -75,21 +75,22 @@ TEST(stages_keep_what_they_keep)
     dt_config_finish(&c);
 }
 
-/* Two ranks that share each block have half of its matrices and the biases of their columns; norms,
- * the biases of rows, and what words have is whole. */
+/* Two ranks that share each block have half of its matrices and the biases of their columns, and
+ * half of the words; norms, the biases of rows, and positions are whole. */
 TEST(a_rank_that_shares_tensors_has_its_parts)
 {
     const size_t block =
         4 * 32 + (32 * 96 + 96) / 2 + 32 * 32 / 2 + 32 + (32 * 128 + 128) / 2 + 128 * 32 / 2 + 32;
+    const size_t embed = (320 / 2 + 64) * 32;
     struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
                                 "\"train\": {\"save_dir\": \"x\"}, "
                                 "\"parallel\": {\"tensor\": 2}, " SMALL "}");
     struct dt_estimate_place three = {.world = 3, .local = 3};
     struct dt_estimate e = of(&c, 2, 2, 0);
     struct dt_err err = {0};
-    CHECK_EQ(e.params, (EMBED + 2 * block + HEAD) * 4);
-    CHECK_EQ(e.grads, (EMBED + 2 * block + HEAD) * 4);
-    CHECK_EQ(e.snapshot, (EMBED + 2 * block + HEAD) * 2 * 12); /* and the parts, as a save begins */
+    CHECK_EQ(e.params, (embed + 2 * block + HEAD) * 4);
+    CHECK_EQ(e.grads, (embed + 2 * block + HEAD) * 4);
+    CHECK_EQ(e.snapshot, (embed + 2 * block + HEAD) * 2 * 12); /* and the parts, as a save begins */
     CHECK(of(&c, 4, 4, 2).optimizer < e.optimizer * 6 / 10);
     CHECK_FAIL(dt_estimate(&c, &three, 0, &e, &err), err,
                "parallel.tensor: 2 does not divide the number of ranks, 3, and of those on each "

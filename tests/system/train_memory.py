@@ -42,6 +42,8 @@ def told_before(s):
         check_estimate(s, "full", LLAMA, world, stage)
         check_estimate(s, "nf4", LLAMA, world, stage, **NF4)
     check_estimate(s, "recomputed", LLAMA, 1, 1, RECOMPUTE)
+    for stage in (0, 3):
+        check_estimate(s, "tensor", GPT2, 4, stage, parallel={"tensor": 2})
     check_estimate(s, "lora", LLAMA, 2, 3, **LORA)
     check_estimate(s, "nf4-gpt2", GPT2, 1, 0, **NF4)
     check_estimate(s, "dora", LLAMA, 2, 2, lora={"r": 4, "use_dora": True, "dropout": 0.1})

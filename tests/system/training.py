@@ -110,6 +110,9 @@ class Story:
     def losses(self, config):
         return [row["loss"] for _, row in sorted(self.steps(config).items())]
 
+    def norms(self, config):
+        return [row["grad_norm"] for _, row in sorted(self.steps(config).items())]
+
     def checkpoints(self, folder):
         return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
 

@@ -62,7 +62,12 @@ static bool next_run(struct walk *w, struct run *out)
             w->at = last;
             continue;
         }
-        file = whole->offset + dt_tensor_part_run(whole, &p, first, &count);
+        file = dt_tensor_part_run(whole, &p, first, &count);
+        if (file == DT_PADDING) {
+            w->at = last;
+            continue;
+        }
+        file += whole->offset;
         size_t left = w->end - w->at, shard_left = w->file->shard - file % w->file->shard;
         count = count < left ? count : left;
         count = count < shard_left ? count : shard_left;

@@ -11,8 +11,9 @@
 #include "worker_runtime/mesh/mesh.h"
 
 struct dt_recut {
-    const struct dt_tensor *parts; /* of this rank; all ranks have parts of the same sizes */
-    struct dt_mesh_shape mesh;     /* of data and tensors; the rest is 1 */
+    /* Of this rank; all ranks have parts of the same sizes, some with padding at their end. */
+    const struct dt_tensor *parts;
+    struct dt_mesh_shape mesh; /* of data and tensors; the rest is 1 */
     struct dt_coll *world;
 };
 
@@ -24,7 +25,8 @@ int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_stat
                         const struct dt_zero_state *here, struct dt_err *err);
 
 /* Where element AT of this rank's part of a tensor is in the tensor, and how many of *COUNT stand
- * behind each other there as here: those that *COUNT is then. M may have no recut. Pure. */
+ * behind each other there as here: those that *COUNT is then. DT_PADDING: nowhere, they are 0. M
+ * may have no recut. Pure. */
 size_t dt_recut_place(const struct dt_ckpt_model *m, size_t tensor, size_t at, size_t *count);
 
 #endif

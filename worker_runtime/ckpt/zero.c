@@ -156,7 +156,10 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
         f->tensor = (f->tensor + 1) % f->model->count;
     while (f->rc == 0 && count > 0) {
         size_t run = count, there = dt_recut_place(f->model, f->tensor, first, &run);
-        f->rc = dt_ckpt_weights_read(f->weights, f->tensor, there, run, out, f->err);
+        if (there == DT_PADDING)
+            memset(out, 0, run * sizeof *out);
+        else
+            f->rc = dt_ckpt_weights_read(f->weights, f->tensor, there, run, out, f->err);
         first += run;
         count -= run;
         out += run;

@@ -17,6 +17,9 @@ struct dt_team {
 
 /* X[count] becomes its sum over the team, of the same bits on all of it. T NULL: it stays. */
 void dt_team_sum(struct dt_team *t, void *x, size_t count, enum dt_dtype type);
+/* ALL[ranks, count]: what each has at its own place becomes what all have, in the order of ranks.
+ */
+void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype type);
 
 static inline bool dt_team_is_first(const struct dt_team *t)
 {

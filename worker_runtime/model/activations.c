@@ -42,6 +42,7 @@ static size_t smaller(size_t a, size_t b)
 
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight, elem;
+    size_t word_parts;
     bool llama, local, qk_norm, branch_norms, documents, dropout, weighed;
 };
 
@@ -77,6 +78,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .inner = s->inner,
         .logits = round_up(s->vocabulary, form.head_stride),
+        .word_parts = o->words.parts,
         .heads = s->heads,
         .pairs = s->head_dim / 2,
         .low = o->lora ? dt_lora_span(o->lora, s).most.r : 0,
@@ -144,6 +146,8 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);
     s->mean = z->llama ? NULL : take(&head, z->head_rows, 1, sizeof(float));
     s->rstd = take(&head, z->head_rows, 1, sizeof(float));
+    s->sums =
+        z->word_parts > 1 ? take(&head, z->head_rows, 3 * z->word_parts, sizeof(float)) : NULL;
     c->used = larger(c->used, head.used);
 }
 

@@ -43,9 +43,10 @@ struct dt_scratch {
      * same, and the gradients of both. */
     dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
-    dt_elem *logits;    /* [R, logits_stride], the first V of each row */
+    dt_elem *logits;    /* [R, logits_stride], the first of each row are words */
     dt_elem *dnormed;   /* [R, C] */
     float *mean, *rstd; /* [R] */
+    float *sums;        /* [ranks, R, 3]: of their losses; NULL where no ranks share the words */
     size_t logits_stride;
 };
 

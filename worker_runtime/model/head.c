@@ -30,7 +30,7 @@ static struct dt_linear linear(const struct dt_head *h, size_t rows)
     return (struct dt_linear){
         .rows = rows,
         .in = h->shape->width,
-        .out = h->shape->vocabulary,
+        .out = h->words->to - h->words->from,
         .out_stride = h->scratch->logits_stride,
         .layout = DT_WEIGHT_OUT_IN,
         .weight = h->matrix,
@@ -50,13 +50,26 @@ void dt_head_logits(const struct dt_head *h, size_t first, size_t rows)
     h->ops->linear_forward(&to_words, s->logits, normed, h->stream);
 }
 
+/* Each rank's sums of its own words, to all, who so come to the same losses. */
+static void lose_together(const struct dt_head *h, const struct dt_cross_entropy *loss,
+                          float *losses, bool gradients)
+{
+    const struct dt_scratch *s = h->scratch;
+    size_t numbers = loss->rows * 3;
+    h->ops->cross_entropy_sums(loss, s->sums + (size_t)h->team->index * numbers, s->logits,
+                               h->stream);
+    dt_team_gather(h->team, s->sums, numbers, DT_F32);
+    h->ops->cross_entropy_join(loss, h->words->parts, s->sums, losses, s->logits, gradients,
+                               h->stream);
+}
+
 void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
                      float scale)
 {
     const struct dt_scratch *s = h->scratch;
     struct dt_cross_entropy loss = {
         .rows = rows,
-        .vocabulary = h->shape->vocabulary,
+        .vocabulary = h->words->to - h->words->from,
         .stride = s->logits_stride,
         .targets = h->targets + first,
         .scale = scale,
@@ -65,7 +78,10 @@ void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gr
     };
 
     dt_head_logits(h, first, rows);
-    h->ops->cross_entropy(&loss, h->losses + first, s->logits, gradients, h->stream);
+    if (h->team)
+        lose_together(h, &loss, h->losses + first, gradients);
+    else
+        h->ops->cross_entropy(&loss, h->losses + first, s->logits, gradients, h->stream);
 }
 
 void dt_head_backward(const struct dt_head *h, size_t first, size_t rows)

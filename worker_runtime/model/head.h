@@ -5,10 +5,13 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_HEAD_H
 #define DT_WORKER_RUNTIME_MODEL_HEAD_H
 
+#include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/activations.h"
 
 struct dt_head {
     const struct dt_shape *shape;
+    const struct dt_words *words; /* that MATRIX has */
+    struct dt_team *team;         /* who has the others; NULL: there are none */
     const struct dt_ops *ops;
     struct dt_stream *stream;
     const dt_elem *weight, *bias, *matrix; /* the norm's, and [V, C]; a Llama's norm has no bias */
@@ -29,7 +32,8 @@ void dt_head_logits(const struct dt_head *h, size_t first, size_t rows);
  * begins with, multiplied by SCALE. */
 void dt_head_forward(const struct dt_head *h, size_t first, size_t rows, bool gradients,
                      float scale);
-/* Of the same rows, before any others go forward. Adds to dstream. */
+/* Of the same rows, before any others go forward. Adds to dstream, and to dweight and dbias, what
+ * these words mean for it: with a team a part, which is to be summed over it. */
 void dt_head_backward(const struct dt_head *h, size_t first, size_t rows);
 
 #endif

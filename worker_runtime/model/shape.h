@@ -153,9 +153,10 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
 
 /* -- a model that PARTS ranks share, as tensor parallelism cuts it ---------------------------- */
 
-/* Each of them has so many of a block's heads and so much of its inner width; what words have is
- * whole on each. Refuses what cannot be cut evenly by its numbers, and says which parts can. Pure.
- */
+/* Each of them has so many of a block's heads and so much of its inner width, and room for so many
+ * words, of which some ranks have one less: it is padding there, the last rows of a matrix of
+ * words, which are 0, and so are their gradients. Refuses what else cannot be cut evenly by its
+ * numbers, and says which parts can. Pure. */
 int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err);
 
 /* Part INDEX of a tensor: all of it where each rank has the whole, as of norms; else some stretches
@@ -172,9 +173,16 @@ struct dt_tensor_part {
 void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t parts, size_t index,
                    struct dt_tensor_part *out);
 /* Where element AT of that part, row by row, is in T, and how many stand behind each other there as
- * here from it on; at least 1. Pure. */
+ * here from it on; at least 1. DT_PADDING: behind the part's end, as are all that follow. Pure. */
+#define DT_PADDING SIZE_MAX
 size_t dt_tensor_part_run(const struct dt_tensor *t, const struct dt_tensor_part *p, size_t at,
                           size_t *count);
+
+/* The words that a rank has, those from FROM to below TO of ALL, which PARTS ranks share. Pure. */
+struct dt_words {
+    size_t parts, from, to, all;
+};
+struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t index);
 
 /* The same as dt_zero wants it. UNITS[i].params point into *PARAMS, whose names, as the
  * units', point into TENSORS;

@@ -24,7 +24,7 @@ enum start {
 };
 
 /* How a tensor is cut among ranks that share a block: a column layer by its outputs, a row layer by
- * its inputs. Words are whole on each of them. */
+ * its inputs, a matrix of words by the words. */
 enum cut {
     WHOLE, /* each has all of it */
     DIM0,
@@ -45,7 +45,7 @@ struct row {
 
 /* clang-format off */
 static const struct row gpt2_embed[] = {
-    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, ALWAYS},
+    [DT_GPT2_WTE] = {"wte.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
     [DT_GPT2_WPE] = {"wpe.weight", {POSITIONS, WIDTH}, NORMAL, WHOLE, ALWAYS},
 };
 static const struct row gpt2_block[] = {
@@ -65,11 +65,11 @@ static const struct row gpt2_block[] = {
 static const struct row gpt2_head[] = {
     [DT_GPT2_LN_F_WEIGHT] = {"ln_f.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
     [DT_GPT2_LN_F_BIAS] = {"ln_f.bias", {WIDTH}, ZEROS, WHOLE, ALWAYS},
-    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, UNTIED},
+    [DT_GPT2_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
 
 static const struct row llama_embed[] = {
-    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, ALWAYS},
+    [DT_LLAMA_EMBED_TOKENS] = {"embed_tokens.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, ALWAYS},
 };
 static const struct row llama_block[] = {
     [DT_LLAMA_INPUT_NORM] = {"input_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
@@ -92,7 +92,7 @@ static const struct row llama_block[] = {
 };
 static const struct row llama_head[] = {
     [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
-    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, WHOLE, UNTIED},
+    [DT_LLAMA_LM_HEAD] = {"lm_head.weight", {VOCABULARY, WIDTH}, NORMAL, DIM0, UNTIED},
 };
 /* clang-format on */
 
@@ -350,9 +350,14 @@ size_t dt_tensor_part_run(const struct dt_tensor *t, const struct dt_tensor_part
         }
         grain -= grains;
     }
-    assert(false);
-    *count = 1;
-    return 0;
+    *count = SIZE_MAX;
+    return DT_PADDING;
+}
+
+struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t index)
+{
+    struct dt_dim_stretch own = cut_extent(s, VOCABULARY, 0, parts, index);
+    return (struct dt_words){.parts = parts, .from = own.from, .to = own.to, .all = s->vocabulary};
 }
 
 /* "2, 3 and 6": what divides both, but for 1. */
@@ -393,9 +398,13 @@ int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, s
         dt_buf_finish(&can);
         return -1;
     }
+    if (s->vocabulary < parts)
+        return dt_err_set(err, DT_E_USAGE, "%zu words cannot be cut by %zu: give less",
+                          s->vocabulary, parts);
     *out = *s;
     out->heads /= parts;
     out->kv_heads /= parts;
     out->inner /= parts;
+    out->vocabulary = (s->vocabulary + parts - 1) / parts;
     return 0;
 }

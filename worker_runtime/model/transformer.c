@@ -247,11 +247,12 @@ static int check_ids(const struct pass *p, const char *what, const int32_t *ids,
     const struct dt_transformer *t = p->t;
     size_t positions = t->options.positions;
     for (size_t i = 0; i < rows_of(p); i++)
-        if (ids[i] < least || (ids[i] >= 0 && (size_t)ids[i] >= t->shape.vocabulary))
+        if (ids[i] < least || (ids[i] >= 0 && (size_t)ids[i] >= t->options.words.all))
             return dt_err_set(p->err, DT_E_USAGE,
                               "%s %d of sample %zu at position %zu is none of this model's %zu "
                               "words; the data was made for another vocabulary",
-                              what, (int)ids[i], i / positions, i % positions, t->shape.vocabulary);
+                              what, (int)ids[i], i / positions, i % positions,
+                              t->options.words.all);
     return 0;
 }
 
@@ -286,9 +287,23 @@ static void load_documents(const struct pass *p, const struct dt_activation_slot
     t->device->table->from_host(t->device, to->places, t->places, rows * sizeof *t->places);
 }
 
+/* The same as numbers of this rank's words: one of another rank is ELSEWHERE. */
+static void load_words(const struct pass *p, int32_t *to, const int32_t *ids, int32_t elsewhere)
+{
+    struct dt_transformer *t = p->t;
+    const struct dt_words *own = &t->options.words;
+    size_t rows = rows_of(p);
+    for (size_t i = 0; i < rows && own->parts > 1; i++) {
+        size_t id = (size_t)ids[i];
+        bool here = ids[i] >= 0 && id >= own->from && id < own->to;
+        t->words[i] = ids[i] < 0 ? ids[i] : here ? (int32_t)(id - own->from) : elsewhere;
+    }
+    t->device->table->from_host(t->device, to, own->parts > 1 ? t->words : ids, rows * sizeof *to);
+}
+
 static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
 {
-    struct dt_device *device = p->t->device;
+    const struct dt_words *own = &p->t->options.words;
     struct dt_activation_slot *to = &p->t->a.slots[p->slot];
     if (p->batch > p->t->options.batch)
         return dt_err_set(p->err, DT_E_USAGE, "%zu samples, where there is room for %zu", p->batch,
@@ -301,8 +316,8 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
     to->first_sample = p->t->first_sample;
     if (to->documents)
         load_documents(p, to);
-    device->table->from_host(device, to->ids, ids, rows_of(p) * sizeof *ids);
-    device->table->from_host(device, to->targets, targets, rows_of(p) * sizeof *targets);
+    load_words(p, to->ids, ids, -1);
+    load_words(p, to->targets, targets, (int32_t)(own->to - own->from));
     return 0;
 }
 
@@ -495,6 +510,8 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     }
     t->shape = *shape;
     t->options = *o;
+    if (o->words.parts == 0)
+        t->options.words = dt_shape_words(shape, 1, 0);
     t->device = device;
     if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0 ||
         find_pairs(t, err) < 0)
@@ -506,7 +523,8 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     }
     t->losses = calloc(o->batch * o->positions, sizeof *t->losses);
     t->places = calloc(o->batch * o->positions, sizeof *t->places);
-    if (t->losses && t->places)
+    t->words = calloc(o->batch * o->positions, sizeof *t->words);
+    if (t->losses && t->places && t->words)
         return t;
     dt_err_set(err, DT_E_MEMORY, "no memory for %zu losses", o->batch * o->positions);
 fail:
@@ -524,5 +542,6 @@ void dt_transformer_destroy(struct dt_transformer *t)
     free(t->pairs);
     free(t->losses);
     free(t->places);
+    free(t->words);
     free(t);
 }

@@ -33,6 +33,9 @@ struct dt_transformer_options {
     /* Who has the other parts of each block, whose shape then is that of this rank's
      * (dt_shape_cut()), and computes the same samples; the caller's. NULL: blocks are whole. */
     struct dt_team *team;
+    /* With a team, which words this rank has, as dt_shape_words() says; parts 0: all there are.
+     * What is asked for in bytes alone needs no more than the parts. */
+    struct dt_words words;
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */

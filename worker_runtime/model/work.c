@@ -55,7 +55,7 @@ static struct dt_embedding embedding(const struct dt_transformer *t, const struc
         .rows = rows_of(w),
         .positions = w->positions,
         .width = t->shape.width,
-        .vocabulary = t->shape.vocabulary,
+        .vocabulary = t->options.words.to - t->options.words.from,
         .ids = slot_of(t, w)->ids,
         .first = w->first,
         .places = slot_of(t, w)->places,
@@ -74,14 +74,17 @@ static void scale_words(const struct dt_transformer *t, const struct dt_work *w,
     t->device->ops->dropout(&by, rows_of(w) * t->shape.width, x, false, x, t->device->stream);
 }
 
+/* Where ranks share the words, one has the word of a row, and one, the first, adds its position. */
 static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
 {
-    bool gpt2 = t->shape.family == DT_GPT2;
+    struct dt_team *team = t->options.team;
+    bool placed = t->shape.family == DT_GPT2 && dt_team_is_first(team);
     struct dt_embedding e = embedding(t, w);
     const char *token = w->adapters ? w->adapters : w->params + t->embed_at[DT_GPT2_WTE];
     t->device->ops->embedding_forward(&e, slot_of(t, w)->inputs[0], token,
-                                      gpt2 ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
+                                      placed ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
                                       t->device->stream);
+    dt_team_sum(team, slot_of(t, w)->inputs[0], e.rows * e.width, t->device->ops->elem);
     scale_words(t, w, slot_of(t, w)->inputs[0]);
 }
 
@@ -182,6 +185,8 @@ static struct dt_head head_of(const struct dt_transformer *t, const struct dt_wo
                            : t->head_at[gpt2 ? (size_t)DT_GPT2_LM_HEAD : (size_t)DT_LLAMA_LM_HEAD];
     struct dt_head h = {
         .shape = &t->shape,
+        .words = &t->options.words,
+        .team = t->options.team,
         .ops = t->device->ops,
         .stream = t->device->stream,
         .weight = w->params + t->head_at[DT_GPT2_LN_F_WEIGHT],
@@ -204,7 +209,9 @@ static struct dt_head head_of(const struct dt_transformer *t, const struct dt_wo
 }
 
 /* Chunk by chunk to the loss and back, so only the logits of one are ever there. Chunks are equal
- * but for the last, for a small one costs as many walks through the matrix as a large one. */
+ * but for the last, for a small one costs as many walks through the matrix as a large one. What the
+ * words of this rank mean for the stream is a part of it, which the last norm lets through as it
+ * does a sum: so one sum over all rows is enough. */
 static void head(struct dt_transformer *t, const struct dt_work *w)
 {
     struct dt_device *device = t->device;
@@ -223,6 +230,8 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
         dt_head_backward(&h, first, rows);
         dt_work_count_time(t, &t->backward_ns);
     }
+    if (w->train)
+        dt_team_sum(h.team, h.dstream, all * t->shape.width, device->ops->elem);
 }
 
 static void logits(struct dt_transformer *t, const struct dt_work *w)

@@ -21,7 +21,7 @@ struct dt_transformer {
     size_t pair_count;
     uint64_t first_sample; /* of the micro-batch that goes forward next */
     float *losses;         /* host memory, as are these */
-    int32_t *places;
+    int32_t *places, *words;
     uint64_t forward_ns, backward_ns;
     int64_t since;       /* when computing began that is not counted yet ... */
     uint64_t team_since; /* ... and what the team's sums had taken by then */

@@ -24,7 +24,8 @@ struct place {
     size_t elem;    /* bytes of what is computed with */
     size_t sharing; /* ranks that hold one copy of shared memory together */
     size_t micro;
-    bool many; /* micro-steps are added up before gradients are reduced */
+    size_t tensor; /* ranks that share what the configuration's model is a part of */
+    bool many;     /* micro-steps are added up before gradients are reduced */
 };
 
 static void settle_batch(struct place *p)
@@ -173,6 +174,7 @@ static size_t activations_of(const struct place *p)
                                        .documents = p->c->dpo.on ? &some : NULL,
                                        .weighed = p->c->dpo.on,
                                        .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
+                                       .words.parts = p->tensor,
                                        .nf4 = p->c->lora_nf4};
     return dt_transformer_bytes(&m->shape, &o, p->form);
 }
@@ -237,6 +239,31 @@ int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *
     return at->world / c->parallel.tensor;
 }
 
+/* Of the model that C has, which is a part of one where TENSOR ranks share it. */
+static int estimate_one(const struct dt_config *c, const struct dt_estimate_place *at, int tensor,
+                        int stage, struct dt_estimate *out, struct dt_err *err)
+{
+    struct dt_layout l;
+    struct place p = place_of(c, at);
+    p.tensor = (size_t)tensor;
+    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
+    if (rc < 0)
+        return -1;
+    count_trained(&p, &l, stage, out);
+    dt_layout_finish(&l);
+    if (count_frozen(&p, stage, out, err) < 0)
+        return -1;
+    out->activations = activations_of(&p);
+    out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
+    if (dt_estimate_has_copies(c, at))
+        add(&out->vault, out->vault);
+    out->total = out->params + out->grads + out->optimizer + out->scratch;
+    add(&out->total, out->activations);
+    if (at->gpus <= 0)
+        add(&out->total, out->snapshot);
+    return 0;
+}
+
 /* As one rank of each team sees it: parts of the model, and no others of the team. */
 static int estimate_part(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                          struct dt_estimate *out, struct dt_err *err)
@@ -254,7 +281,7 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     part.parallel.tensor = 1;
     one.world /= tensor;
     one.local /= tensor;
-    if (dt_estimate(&part, &one, stage, out, err) < 0)
+    if (estimate_one(&part, &one, tensor, stage, out, err) < 0)
         return -1;
     /* A save begins with a copy of the parts, which is cut into the snapshot. */
     add(&out->total, out->snapshot);
@@ -265,7 +292,6 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err)
 {
-    struct dt_layout l;
     memset(out, 0, sizeof *out);
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
@@ -275,21 +301,5 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
                           at->world);
     if (c->parallel.tensor > 1)
         return estimate_part(c, at, stage, out, err);
-    struct place p = place_of(c, at);
-    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
-    if (rc < 0)
-        return -1;
-    count_trained(&p, &l, stage, out);
-    dt_layout_finish(&l);
-    if (count_frozen(&p, stage, out, err) < 0)
-        return -1;
-    out->activations = activations_of(&p);
-    out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
-    if (dt_estimate_has_copies(c, at))
-        add(&out->vault, out->vault);
-    out->total = out->params + out->grads + out->optimizer + out->scratch;
-    add(&out->total, out->activations);
-    if (at->gpus <= 0)
-        add(&out->total, out->snapshot);
-    return 0;
+    return estimate_one(c, at, 1, stage, out, err);
 }

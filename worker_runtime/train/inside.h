@@ -178,6 +178,8 @@ void dt_parallel_close(struct dt_trainer *t);
 void dt_parallel_count(struct dt_trainer *t);
 /* Who computes blocks together with this rank; NULL: nobody. */
 struct dt_team *dt_parallel_team(struct dt_trainer *t);
+/* The words of the model that this rank has. */
+struct dt_words dt_parallel_words(const struct dt_trainer *t);
 /* dt_zero_step(), with the norm of all parts. Collective. */
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
                      struct dt_zero_updated *out, struct dt_err *err);

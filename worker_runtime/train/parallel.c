@@ -73,10 +73,14 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
     return t->parts ? 0 : -1;
 }
 
-/* A norm of queries or keys is the same for all heads, of which each rank has some. */
-static bool is_of_heads(const struct dt_trainer *t, const struct dt_tensor *one)
+/* Of what is the same on each rank: a norm of queries or keys serves all heads, and the last norm
+ * all words, of which each rank has some. */
+static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_tensor *one)
 {
-    bool block = one->unit > 0 && one->unit <= t->config->model.shape.layers;
+    size_t layers = t->config->model.shape.layers;
+    bool block = one->unit > 0 && one->unit <= layers;
+    if (one->unit > layers)
+        return true;
     return t->config->model.shape.qk_norm && block &&
            (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
 }
@@ -90,7 +94,7 @@ void dt_parallel_count(struct dt_trainer *t)
         dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
         if (axis->index > 0 && p.whole)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
-        if (is_of_heads(t, one))
+        if (p.whole && has_parts_of_gradients(t, one))
             dt_zero_sum_over(t->zero, one->unit, one->index, t->team.group);
     }
 }
@@ -98,6 +102,12 @@ void dt_parallel_count(struct dt_trainer *t)
 struct dt_team *dt_parallel_team(struct dt_trainer *t)
 {
     return dt_trainer_tensor(t)->size > 1 ? &t->team : NULL;
+}
+
+struct dt_words dt_parallel_words(const struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    return dt_shape_words(&t->config->model.shape, (size_t)axis->size, (size_t)axis->index);
 }
 
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,

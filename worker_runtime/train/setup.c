@@ -207,7 +207,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .lora = t->saved.lora,
                                        .nf4 = t->config->lora_nf4,
                                        .nf4_type = t->config->zero.model_type,
-                                       .team = dt_parallel_team(t)};
+                                       .team = dt_parallel_team(t),
+                                       .words = dt_parallel_words(t)};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * positions, sizeof *t->ids);
@@ -255,7 +256,11 @@ static void fill(void *arg, size_t unit, size_t param, size_t first, size_t coun
     size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
     while (count > 0) {
         size_t run = count, there = dt_recut_place(&t->saved, tensor, first, &run);
-        dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, there, run, out);
+        if (there == DT_PADDING)
+            memset(out, 0, run * sizeof *out);
+        else
+            dt_init_tensor(&t->saved.tensors[tensor], tensor, t->config->train.seed, there, run,
+                           out);
         first += run;
         count -= run;
         out += run;
