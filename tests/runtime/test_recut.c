@@ -10,6 +10,7 @@ static const struct dt_shape shapes[] = {
     {DT_GPT2, 2, 4, 4, 8, 2, 12, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
     {DT_LLAMA, 2, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = false},
     {DT_QWEN2, 1, 4, 2, 10, 4, 6, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
+    {DT_QWEN2, 1, 8, 2, 10, 4, 8, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
     /* More words than one exchange takes. */
     {DT_LLAMA, 1, 4, 4, 8, 2, 12, 6, 140000, 1e-5f, 100, 0.02f, .tied = true},
 };
@@ -136,8 +137,8 @@ TEST(elements_go_to_who_has_them_and_back)
 {
     static const struct {
         int shape, ranks, tensor;
-    } rows[] = {{0, 2, 2}, {0, 4, 2}, {0, 4, 4}, {1, 4, 4}, {1, 6, 2},
-                {1, 4, 2}, {2, 2, 2}, {2, 6, 2}, {3, 4, 2}};
+    } rows[] = {{0, 2, 2}, {0, 4, 2}, {0, 4, 4}, {1, 4, 4}, {1, 6, 2}, {1, 4, 2},
+                {2, 2, 2}, {2, 6, 2}, {3, 4, 4}, {3, 8, 4}, {4, 4, 2}};
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct play p = {&shapes[rows[i].shape], rows[i].tensor};
         CHECK_ROW("shape %d, %d ranks, %d of them for tensors", rows[i].shape, rows[i].ranks,

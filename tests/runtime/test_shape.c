@@ -820,9 +820,30 @@ static const struct dt_shape cut_shapes[] = {
     {DT_LLAMA, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = false},
     {DT_LLAMA, 1, 8, 4, 16, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = true},
     {DT_QWEN2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
+    {DT_QWEN2, 1, 8, 2, 10, 4, 8, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
     {DT_QWEN3, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qk_norm = true},
     {DT_GEMMA2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = true, .branch_norms = true},
 };
+
+static bool is_whole(const struct dt_tensor *t)
+{
+    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias"};
+    for (size_t i = 0; i < ROWS(whole); i++)
+        if (strstr(t->name, whole[i]))
+            return true;
+    return false;
+}
+
+/* How many of PARTS ranks have the same of T. */
+static size_t holders_of(const struct dt_shape *s, const struct dt_tensor *t, size_t parts)
+{
+    bool keys = strstr(t->name, "k_proj") || strstr(t->name, "v_proj");
+    if (is_whole(t))
+        return parts;
+    return keys && parts > s->kv_heads && s->heads % parts == 0 && parts % s->kv_heads == 0
+               ? parts / s->kv_heads
+               : 1;
+}
 
 /* Counts, for each index of the dimension that is cut, the parts that have it. */
 static void count_holders(const struct dt_shape *s, const struct dt_tensor *t, size_t parts,
@@ -839,15 +860,6 @@ static void count_holders(const struct dt_shape *s, const struct dt_tensor *t, s
     }
 }
 
-static bool is_whole(const struct dt_tensor *t)
-{
-    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias"};
-    for (size_t i = 0; i < ROWS(whole); i++)
-        if (strstr(t->name, whole[i]))
-            return true;
-    return false;
-}
-
 TEST(the_parts_of_a_tensor_add_up_to_it)
 {
     for (size_t i = 0; i < ROWS(cut_shapes); i++) {
@@ -861,7 +873,8 @@ TEST(the_parts_of_a_tensor_add_up_to_it)
                 count_holders(s, t, parts, holders);
                 for (size_t at = 0; at < t->dims[p.dim]; at++) {
                     CHECK_ROW("%s: %zu of %zu in %zu parts", t->name, at, t->dims[p.dim], parts);
-                    CHECK_EQ(holders[at], is_whole(t) ? (int)parts : 1);
+                    CHECK_EQ(holders[at], holders_of(s, t, parts));
+                    CHECK_EQ(p.copies, holders_of(s, t, parts));
                 }
                 free(holders);
             }
@@ -911,11 +924,11 @@ TEST(the_runs_of_all_parts_are_the_tensor)
                 bool of_words = t->dims[0] == s->vocabulary && t->rank == 2;
                 CHECK_EQ(own[n].count, is_whole(t) ? t->count
                                        : of_words  ? words
-                                                   : t->count / parts);
+                                                   : t->count / parts * holders_of(s, t, parts));
                 count_runs(s, t, parts, &own[n], holders);
                 for (size_t at = 0; at < t->count; at++) {
                     CHECK_ROW("%s: element %zu, %zu parts", t->name, at, parts);
-                    CHECK_EQ(holders[at], is_whole(t) ? (int)parts : 1);
+                    CHECK_EQ(holders[at], holders_of(s, t, parts));
                 }
                 free(holders);
             }
@@ -932,15 +945,14 @@ TEST(what_cannot_be_cut_evenly_is_refused_with_what_can)
         const char *words;
     } rows[] = {
         {12, 12, 48, 8, 99,
-         "12 heads cannot be cut by 8; of what divides all of them there is 2, 3, 4, 6 and 12"},
-        {8, 2, 48, 4, 99,
-         "2 key-value heads cannot be cut by 4; of what divides all of them there is 2"},
+         "12 heads cannot be cut by 8; this model can be cut by 2, 3, 4, 6 and 12"},
+        {12, 2, 48, 3, 99,
+         "2 key-value heads cannot be cut by 3; this model can be cut by 2, 4, 6 and 12"},
         {8, 8, 12, 8, 99,
-         "12 numbers of inner width cannot be cut by 8; of what divides all of them there is 2 and "
-         "4"},
-        {3, 1, 12, 3, 99,
-         "1 key-value heads cannot be cut by 3; of what divides all of them there is none"},
-        {4, 4, 12, 4, 3, "3 words cannot be cut by 4"},
+         "12 numbers of inner width cannot be cut by 8; this model can be cut by 2 and 4"},
+        {3, 1, 11, 3, 99,
+         "11 numbers of inner width cannot be cut by 3; this model can be cut by nothing"},
+        {4, 4, 12, 4, 3, "3 words cannot be cut by 4; this model can be cut by 2"},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct dt_shape s = {.heads = rows[i].heads,
@@ -1013,5 +1025,16 @@ TEST(query_heads_are_with_the_keys_and_values_they_read)
     CHECK_STRETCH(qkv.stretch[0], ((struct dt_dim_stretch){2, 6}));
     CHECK_STRETCH(qkv.stretch[1], ((struct dt_dim_stretch){8, 12}));
     CHECK_STRETCH(qkv.stretch[2], ((struct dt_dim_stretch){14, 18}));
+    free(tensors);
+    /* Eight heads of four that read two, in four parts: the last two parts read the second. */
+    const struct dt_shape *shared = &cut_shapes[5];
+    tensors = dt_shape_tensors(shared, NULL);
+    for (size_t index = 2; index < 4; index++) {
+        q = part_of(shared, tensors, DT_LLAMA_Q, 4, index);
+        k = part_of(shared, tensors, DT_LLAMA_V_BIAS, 4, index);
+        CHECK_STRETCH(q.stretch[0], ((struct dt_dim_stretch){8 * index, 8 * index + 8}));
+        CHECK_STRETCH(k.stretch[0], ((struct dt_dim_stretch){4, 8}));
+        CHECK_EQ(k.copies, 2);
+    }
     free(tensors);
 }

@@ -58,7 +58,7 @@ static bool next_run(struct walk *w, struct run *out)
         struct dt_tensor_part p;
         size_t first = w->at - own->offset, last = own->offset + own->count, count, file;
         dt_shape_part(w->m->shape, whole, parts, index, &p);
-        if (p.whole && index > 0 && !w->all) {
+        if (index % p.copies > 0 && !w->all) {
             w->at = last;
             continue;
         }

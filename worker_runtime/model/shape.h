@@ -155,16 +155,19 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
 
 /* Each of them has so many of a block's heads and so much of its inner width, and room for so many
  * words, of which some ranks have one less: it is padding there, the last rows of a matrix of
- * words, which are 0, and so are their gradients. Refuses what else cannot be cut evenly by its
- * numbers, and says which parts can. Pure. */
+ * words, which are 0, and so are their gradients. Where there are fewer key/value heads than ranks,
+ * some ranks have the same one. Refuses what else cannot be cut evenly by its numbers, and says
+ * which parts can. Pure. */
 int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err);
 
 /* Part INDEX of a tensor: all of it where each rank has the whole, as of norms; else some stretches
  * of one dimension, with all of the other. Heads stay whole, and query heads are with the key/value
- * head that they read. Pure. */
+ * head that they read, of which several ranks have a copy where there are fewer heads than ranks.
+ * Pure. */
 struct dt_tensor_part {
     int dim; /* the one that is cut */
     bool whole;
+    size_t copies; /* so many ranks behind each other have the same, the first's index a multiple */
     int stretches;
     struct dt_dim_stretch {
         size_t from, to;

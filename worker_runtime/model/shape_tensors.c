@@ -289,11 +289,20 @@ int dt_shape_units(const struct dt_shape *s, const struct dt_tensor *tensors,
                            err);
 }
 
-/* What may not be torn apart: a key/value head with the query heads that read it. */
-static size_t grain_of(const struct dt_shape *s, enum extent e)
+/* How many of PARTS ranks behind each other have the same key/value head, as there are more ranks,
+ * and each has some of the query heads that read it. */
+static size_t kv_copies(const struct dt_shape *s, size_t parts)
+{
+    bool shared = parts > s->kv_heads && parts % s->kv_heads == 0 && s->heads % parts == 0;
+    return shared ? parts / s->kv_heads : 1;
+}
+
+/* What may not be torn apart: a head; and if each rank has key/value heads of its own, one of these
+ * with the query heads that read it. */
+static size_t grain_of(const struct dt_shape *s, enum extent e, size_t parts)
 {
     if (e == HEADS)
-        return s->heads / s->kv_heads * s->head_dim;
+        return kv_copies(s, parts) > 1 ? s->head_dim : s->heads / s->kv_heads * s->head_dim;
     return e == KV_HEADS ? s->head_dim : 1;
 }
 
@@ -301,7 +310,10 @@ static size_t grain_of(const struct dt_shape *s, enum extent e)
 static struct dt_dim_stretch cut_extent(const struct dt_shape *s, enum extent e, size_t at,
                                         size_t parts, size_t index)
 {
-    size_t grain = grain_of(s, e), grains = extent(s, e) / grain;
+    size_t grain = grain_of(s, e, parts), grains = extent(s, e) / grain;
+    size_t copies = e == KV_HEADS ? kv_copies(s, parts) : 1;
+    parts /= copies;
+    index /= copies;
     return (struct dt_dim_stretch){at + grains * index / parts * grain,
                                    at + grains * (index + 1) / parts * grain};
 }
@@ -324,8 +336,11 @@ void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t p
     assert(index < parts);
     *out = (struct dt_tensor_part){.dim = row->cut == DIM1 || row->cut == QKV_DIM1,
                                    .whole = row->cut == WHOLE || parts == 1,
+                                   .copies = row->cut == WHOLE ? parts : 1,
                                    .stretches = 1,
                                    .stretch = {{0, t->dims[0]}}};
+    if (row->dims[0] == KV_HEADS)
+        out->copies = kv_copies(s, parts);
     if (row->cut == DIM0 || row->cut == DIM1)
         out->stretch[0] = cut_extent(s, row->dims[out->dim], 0, parts, index);
     else if (row->cut != WHOLE)
@@ -360,13 +375,30 @@ struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t in
     return (struct dt_words){.parts = parts, .from = own.from, .to = own.to, .all = s->vocabulary};
 }
 
-/* "2, 3 and 6": what divides both, but for 1. */
-static void put_divisors(size_t a, size_t b, struct dt_buf *out)
+/* What keeps a block of S from being cut in PARTS; NULL: nothing does. *COUNT: how many there are
+ * of it. */
+static const char *in_the_way(const struct dt_shape *s, size_t parts, size_t *count)
 {
-    size_t last = 0;
+    *count = s->heads;
+    if (s->heads % parts)
+        return "heads";
+    *count = s->kv_heads;
+    if (s->kv_heads % parts && parts % s->kv_heads)
+        return "key-value heads";
+    *count = s->inner;
+    if (s->inner % parts)
+        return "numbers of inner width";
+    *count = s->vocabulary;
+    return s->vocabulary < parts ? "words" : NULL;
+}
+
+/* "2, 3 and 6": what S can be cut by, but for 1. */
+static void put_parts(const struct dt_shape *s, struct dt_buf *out)
+{
+    size_t last = 0, count;
     const char *between = "";
-    for (size_t n = 2; n <= a && n <= b; n++) {
-        if (a % n || b % n)
+    for (size_t n = 2; n <= s->heads; n++) {
+        if (in_the_way(s, n, &count))
             continue;
         if (last)
             dt_buf_printf(out, "%s%zu", between, last);
@@ -376,34 +408,24 @@ static void put_divisors(size_t a, size_t b, struct dt_buf *out)
     if (last)
         dt_buf_printf(out, "%s%zu", out->len ? " and " : "", last);
     else
-        dt_buf_put_str(out, "none");
+        dt_buf_put_str(out, "nothing");
 }
 
 int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err)
 {
-    const struct {
-        const char *what;
-        size_t count;
-    } rows[] = {{"heads", s->heads},
-                {"key-value heads", s->kv_heads},
-                {"numbers of inner width", s->inner}};
+    size_t count;
+    const char *what = in_the_way(s, parts, &count);
     struct dt_buf can = {0};
-    for (size_t i = 0; i < ROWS(rows); i++) {
-        if (rows[i].count % parts == 0)
-            continue;
-        put_divisors(s->kv_heads, s->inner, &can);
-        dt_err_set(err, DT_E_USAGE,
-                   "%zu %s cannot be cut by %zu; of what divides all of them there is %s",
-                   rows[i].count, rows[i].what, parts, dt_buf_cstr(&can));
+    if (what) {
+        put_parts(s, &can);
+        dt_err_set(err, DT_E_USAGE, "%zu %s cannot be cut by %zu; this model can be cut by %s",
+                   count, what, parts, dt_buf_cstr(&can));
         dt_buf_finish(&can);
         return -1;
     }
-    if (s->vocabulary < parts)
-        return dt_err_set(err, DT_E_USAGE, "%zu words cannot be cut by %zu: give less",
-                          s->vocabulary, parts);
     *out = *s;
     out->heads /= parts;
-    out->kv_heads /= parts;
+    out->kv_heads = s->kv_heads % parts ? 1 : s->kv_heads / parts;
     out->inner /= parts;
     out->vocabulary = (s->vocabulary + parts - 1) / parts;
     return 0;

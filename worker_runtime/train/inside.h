@@ -73,6 +73,8 @@ struct dt_trainer {
     struct dt_tensor *parts; /* NULL: those of SAVED */
     struct dt_recut recut;
     struct dt_team team;
+    struct dt_coll
+        *kv_team;           /* of those of the team that have the same key/value head; NULL: none */
     struct dt_lora lora;    /* the configuration's; its seed is the run's */
     char weights[PATH_MAX]; /* the folder with those that the run begins from; "": chance does */
     char from[PATH_MAX];    /* that with the adapters it begins from; "": new ones */
@@ -174,8 +176,8 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err);
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err);
 void dt_parallel_close(struct dt_trainer *t);
 /* Of what several ranks have, one counts the gradients, or each has a part of them. Once the
- * dt_zero is there. */
-void dt_parallel_count(struct dt_trainer *t);
+ * dt_zero is there. Collective. */
+int dt_parallel_count(struct dt_trainer *t, struct dt_err *err);
 /* Who computes blocks together with this rank; NULL: nobody. */
 struct dt_team *dt_parallel_team(struct dt_trainer *t);
 /* The words of the model that this rank has. */

@@ -85,18 +85,34 @@ static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_t
            (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
 }
 
-void dt_parallel_count(struct dt_trainer *t)
+/* Ranks that have one key/value head each know what their own query heads mean for it. */
+static int open_kv_team(struct dt_trainer *t, struct dt_err *err)
+{
+    int heads = (int)t->config->model.shape.kv_heads;
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    if (axis->size <= heads)
+        return 0;
+    return dt_coll_split(axis->group, axis->index / (axis->size / heads), axis->index, &t->kv_team,
+                         err);
+}
+
+int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    if (open_kv_team(t, err) < 0)
+        return -1;
     for (size_t i = 0; axis->size > 1 && i < t->saved.count; i++) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];
         dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
-        if (axis->index > 0 && p.whole)
+        if ((size_t)axis->index % p.copies > 0)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
         if (p.whole && has_parts_of_gradients(t, one))
             dt_zero_sum_over(t->zero, one->unit, one->index, t->team.group);
+        else if (!p.whole && p.copies > 1)
+            dt_zero_sum_over(t->zero, one->unit, one->index, t->kv_team);
     }
+    return 0;
 }
 
 struct dt_team *dt_parallel_team(struct dt_trainer *t)
@@ -125,6 +141,7 @@ int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
 
 void dt_parallel_close(struct dt_trainer *t)
 {
+    dt_coll_destroy(t->kv_team);
     dt_mesh_close(&t->mesh);
     free(t->parts);
 }

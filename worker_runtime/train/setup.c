@@ -188,9 +188,9 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
         if (one->rate > 0)
             dt_zero_set_rate(t->zero, one->unit, one->index, one->rate);
     }
-    if (t->zero)
-        dt_parallel_count(t);
-    return t->zero ? dt_base_open(t, err) : -1;
+    if (!t->zero || dt_parallel_count(t, err) < 0)
+        return -1;
+    return dt_base_open(t, err);
 }
 
 static int open_transformer(struct dt_trainer *t, struct dt_err *err)

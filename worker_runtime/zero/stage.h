@@ -60,10 +60,10 @@ struct dt_zero_unit {
     char **param_name;
     bool *decay;
     float *rate;
-    bool *elsewhere; /* another dt_zero has the same, and counts it in the norm */
-    bool *partial;   /* what another one has of its gradients is to be added */
-    bool reduced;    /* full gradients: the step's sum is under way or here */
-    bool added;      /* sharded gradients: the shard holds the sum of an earlier micro-step */
+    bool *elsewhere;          /* another dt_zero has the same, and counts it in the norm */
+    struct dt_coll **partial; /* who has the rest of its gradients; NULL: nobody */
+    bool reduced;             /* full gradients: the step's sum is under way or here */
+    bool added; /* sharded gradients: the shard holds the sum of an earlier micro-step */
 };
 
 /* Sums under way, oldest first. */
@@ -99,8 +99,8 @@ struct dt_zero {
     struct dt_queue queue;
     struct dt_loans *loans;
     struct dt_slots *slots;
-    struct dt_coll *team; /* of those others; NULL: there are none */
-    float *scratch;       /* a shard in float, where elem is not */
+    bool has_partial; /* one at least has others that have a part of its gradients */
+    float *scratch;   /* a shard in float, where elem is not */
     size_t scratch_bytes;
     bool train, last;
     int64_t steps;

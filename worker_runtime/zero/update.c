@@ -79,11 +79,11 @@ void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
 
 void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team)
 {
-    z->team = team;
-    z->unit[unit].partial[param] = true;
+    z->has_partial = true;
+    z->unit[unit].partial[param] = team;
 }
 
-/* What the team has of one unit's gradients, of this rank's shards. */
+/* What teams have of one unit's gradients, of this rank's shards. */
 static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
 {
     const struct dt_zero_unit *u = &z->unit[unit];
@@ -94,8 +94,8 @@ static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
         for (size_t owner = first; u->partial[i] && owner < end; owner++) {
             char *grads = dt_row_at(z, &z->grads, unit, owner);
             if (dt_zero_piece(z, unit, owner, i, &p) &&
-                dt_coll_all_reduce(z->team, grads + p.at * z->grads.elem, p.count, z->elem, DT_SUM,
-                                   err) < 0)
+                dt_coll_all_reduce(u->partial[i], grads + p.at * z->grads.elem, p.count, z->elem,
+                                   DT_SUM, err) < 0)
                 return dt_err_wrap(err, "gradients of %s", u->param_name[i]);
         }
     return 0;
@@ -166,7 +166,7 @@ int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
     if (z->stage->finish(z, err) < 0)
         return -1;
     int64_t from = dt_clock_monotonic_ns();
-    for (size_t unit = 0; z->team && unit < z->units; unit++)
+    for (size_t unit = 0; z->has_partial && unit < z->units; unit++)
         if (sum_parts(z, unit, err) < 0)
             return -1;
     z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
