@@ -24,6 +24,7 @@
 #include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/train/options.h"
 #include "worker_runtime/train/rescue.h"
+#include "worker_runtime/train/suggest.h"
 #include "worker_runtime/train/train.h"
 #include "worker_runtime/train/trials.h"
 
@@ -415,6 +416,33 @@ static int estimate(const struct dt_train_args *a, const struct dt_config *c, st
     return rc < 0 ? dt_err_wrap(err, "--estimate") : 0;
 }
 
+/* This machine, as far as MACHINE says nothing else. */
+static int see_machine(const struct dt_config *c, struct dt_machine *m, struct dt_err *err)
+{
+    struct dt_estimate_place at = {.local = 1};
+    int processors = 0, threads = c->train.threads > 0 ? c->train.threads : 1;
+    if (dt_job_env_threads(0, 1, &processors, err) < 0)
+        return -1;
+    look_at_memory(&at);
+    dt_machine_init(m, processors / threads > 0 ? processors / threads : 1, threads, at.memory);
+    int gpus = strcmp(c->train.device, "cpu") != 0 ? dt_device_gpu_memory(1, &at.gpu, NULL) : 0;
+    return gpus > 0 ? dt_machine_see(m, gpus, &at.gpu, err) : 0;
+}
+
+static int suggest(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)
+{
+    struct dt_machine machine;
+    struct dt_buf out = {0};
+    if (see_machine(c, &machine, err) < 0)
+        return dt_err_wrap(err, "--suggest");
+    if (a->machine && dt_machine_read(&machine, a->machine, err) < 0)
+        return dt_err_wrap(err, "--machine");
+    int rc = dt_suggest_print(c, &machine, &out, err);
+    fputs(dt_buf_cstr(&out), stdout);
+    dt_buf_finish(&out);
+    return rc < 0 ? dt_err_wrap(err, "--suggest") : 0;
+}
+
 static void print_check(void *arg, enum dt_check_level level, const char *line)
 {
     static const char *const marks[] = {
@@ -592,6 +620,11 @@ static const char **overrides_of(const struct dt_train_args *a, struct dt_buf *i
     return all;
 }
 
+static const char *read_from(const struct dt_train_args *a)
+{
+    return a->estimate ? a->estimate : a->suggest ? a->suggest : a->config;
+}
+
 /* F is an empty one where the configuration is no file of LLaMA-Factory's. */
 static int load(const struct dt_train_args *a, struct dt_factory *f, struct dt_config *c,
                 struct dt_err *err)
@@ -600,9 +633,9 @@ static int load(const struct dt_train_args *a, struct dt_factory *f, struct dt_c
     const char **overrides = overrides_of(a, &init);
     if (!overrides)
         return dt_err_set(err, DT_E_MEMORY, "no memory for --set");
-    int rc = a->llamafactory ? dt_factory_load(f, c, a->llamafactory, overrides, &warnings, err)
-                             : dt_config_load(c, a->estimate ? a->estimate : a->config,
-                                              a->deepspeed, overrides, &warnings, err);
+    int rc = a->llamafactory
+                 ? dt_factory_load(f, c, a->llamafactory, overrides, &warnings, err)
+                 : dt_config_load(c, read_from(a), a->deepspeed, overrides, &warnings, err);
     free(overrides);
     dt_buf_finish(&init);
     warn(a, &warnings);
@@ -645,9 +678,10 @@ static int run(const struct dt_train_args *a, struct failure *f)
     if (rc == 0 && a->print_config)
         puts(config.document);
     else if (rc == 0)
-        rc = a->estimate ? estimate(a, &config, err)
-             : a->rescue ? rescue(a, &config, err)
-                         : train_on(a, &factory, &config, f);
+        rc = a->estimate  ? estimate(a, &config, err)
+             : a->suggest ? suggest(a, &config, err)
+             : a->rescue  ? rescue(a, &config, err)
+                          : train_on(a, &factory, &config, f);
     dt_config_finish(&config);
     dt_factory_finish(&factory);
     return rc;

@@ -290,6 +290,11 @@ TEST(bad_lines_are_refused_with_a_sentence)
         {"--estimate a --world -1", "--world"},
         {"--estimate a --world 8x", "--world"},
         {"--estimate a --local-world", "--local-world"},
+        {"-c a --machine gpus=8", "--machine goes with --suggest"},
+        {"--suggest a -c b", "--suggest names the configuration itself: drop --config"},
+        {"--suggest a --estimate b", "--suggest names the configuration itself: drop --estimate"},
+        {"--suggest a --llamafactory b", "drop --llamafactory"},
+        {"--suggest a --world 8", "--world and --local-world go with --estimate"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_train_args a;

@@ -23,7 +23,7 @@ struct place {
     struct dt_device_form form;
     size_t elem;    /* bytes of what is computed with */
     size_t sharing; /* ranks that hold one copy of shared memory together */
-    size_t micro;
+    size_t micro, under_way;
     size_t tensor; /* ranks that share what the configuration's model is a part of */
     bool many;     /* micro-steps are added up before gradients are reduced */
 };
@@ -42,7 +42,7 @@ static void settle_batch(struct place *p)
 
 static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at)
 {
-    struct place p = {.c = c, .world = (size_t)at->world};
+    struct place p = {.c = c, .world = (size_t)at->world, .under_way = at->under_way};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
     p.elem = dt_dtype_size(p.form.elem);
@@ -169,6 +169,7 @@ static size_t activations_of(const struct place *p)
     const struct dt_config_model *m = &p->c->model;
     struct dt_transformer_options o = {.batch = p->micro,
                                        .positions = p->c->data.positions,
+                                       .slots = p->under_way,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
                                        .documents = p->c->dpo.on ? &some : NULL,

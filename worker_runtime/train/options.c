@@ -116,6 +116,12 @@ static const struct dt_opt train_opts[] = {
      .help = "with --estimate: number of ranks of the job; 0 means WORLD_SIZE, or 1"},
     {.name = "local-world", .arg = "N", .parse = dt_opt_count, AT(local), .fallback = "0", .group = "Instead of training",
      .help = "with --estimate: number of ranks on this host; 0 means LOCAL_WORLD_SIZE, or all"},
+    {.name = "suggest", .arg = "FILE", .completes = DT_OPT_FILE, AT(suggest), .group = "Instead of training",
+     .help = "print in which ways the ranks of a machine could share the work of this configuration, how fast each would be by "
+             "prediction, and the keys for the one to take"},
+    {.name = "machine", .arg = "WORDS", AT(machine), .group = "Instead of training",
+     .help = "with --suggest: another machine than this one, as hosts=8,gpus=8,gpu=H100, or hosts=2,ranks=16,memory=64G for "
+             "hosts without GPUs; memory is of a GPU or of such a host, and network=3200 the Gbit/s of all ports of a host"},
     {.name = "print-config", AT(print_config), .group = "Instead of training",
      .help = "print the configuration that --config or --llamafactory, --deepspeed and --set come to, as JSON"},
     {.name = "verify", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(verify), .group = "Instead of training",
@@ -199,6 +205,7 @@ const struct dt_opt_program dt_train_program = {
         "       dtrun-train --llamafactory FILE [options]\n"
         "       dtrun-train llamafactory [FILE] [KEY=VALUE...] [--KEY VALUE...]\n"
         "       dtrun-train --estimate FILE [options]\n"
+        "       dtrun-train --suggest FILE [--machine WORDS] [options]\n"
         "       dtrun-train --verify DIR\n"
         "       dtrun-train --check-nccl\n"
         "       dtrun-train tokenize [--tokenizer DIR] FILE... -o OUT\n"
@@ -451,6 +458,13 @@ static int check_whole(struct dt_train_args *a, const struct dt_opt_result *resu
     if (check_command(a, err) < 0 || check_groups(a, result, err) < 0 ||
         check_generate(&a->generate, err) < 0 || check_export(a, err) < 0)
         return -1;
+    if (a->machine && !a->suggest)
+        return dt_err_set(err, DT_E_USAGE, "--machine goes with --suggest");
+    if (a->suggest && (a->config || a->estimate || a->llamafactory))
+        return dt_err_set(err, DT_E_USAGE, "--suggest names the configuration itself: drop %s",
+                          a->config     ? "--config"
+                          : a->estimate ? "--estimate"
+                                        : "--llamafactory");
     if (a->llamafactory && (a->config || a->deepspeed || a->estimate))
         return dt_err_set(err, DT_E_USAGE,
                           "--llamafactory goes with %s: the file is a whole configuration; its key "
@@ -463,7 +477,7 @@ static int check_whole(struct dt_train_args *a, const struct dt_opt_result *resu
             err, DT_E_USAGE,
             "--print-config: of which configuration? Give --config or --llamafactory");
     if (!a->command && !a->config && !a->deepspeed && !a->llamafactory && !a->estimate &&
-        !a->verify && !a->check_nccl)
+        !a->suggest && !a->verify && !a->check_nccl)
         return dt_err_set(
             err, DT_E_USAGE,
             "which configuration? Give --config FILE; dtrun-train(1) says what stands in it");

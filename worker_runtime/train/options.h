@@ -25,7 +25,8 @@ enum dt_train_command {
 struct dt_train_args {
     char *config, *deepspeed, *llamafactory, *resume, *init_from, *output;
     struct dt_opt_strings set;
-    int world, local; /* for --estimate; 0: as many as the environment says */
+    int world, local;        /* for --estimate; 0: as many as the environment says */
+    char *suggest, *machine; /* MACHINE: NULL: this one */
     char *estimate, *verify, *tokenizer, *template, *key, *system, *validation;
     char *to, *dtype; /* for export */
     int max_tokens;   /* 0: any number */

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step is ACCUMULATION micro-batches through a pipeline of stages, as 1F1B orders them: each
+ * takes what the slowest stage does, with what its ranks tell each other in the midst of it. Sums
+ * over data ranks go on beside the way back, so what counts of them is what sticks out. */
+#include "worker_runtime/train/cost.h"
+
+#include "worker_runtime/train/mfu.h"
+
+#include <stdio.h>
+
+#define TERA 1e12
+
+/* How much of its peak a machine makes of the products of a large model. Of GPUs: so that the model
+ * gives back what other programs have published of their runs (tests/runtime/test_cost.c). */
+#define GPU_SHARE 0.68
+#define CORE_SHARE 0.95
+/* How often a number that a block keeps is read or written by what is no product: norms, sums,
+ * rotations, activation functions, on both ways. */
+#define TOUCHES 12
+/* A product whose least dimension is this makes half of it. */
+#define GPU_HALF 256
+#define CORE_HALF 8
+
+/* What goes on beside computing takes this share of its time from it: they share memory, and cores.
+ */
+#define BESIDE_SHARE 0.2
+
+/* A collective of a few bytes, or a message. */
+#define INSIDE_DELAY 15e-6
+#define NETWORK_DELAY 30e-6
+#define CORE_DELAY 5e-6
+
+/* An update reads and writes two moments and the copy in 32 bits, and the gradient and parameter.
+ */
+#define UPDATE_BYTES 28.0
+
+/* Letters as in ops.h. */
+struct work {
+    const struct dt_shape *part;
+    const struct dt_plan *p;
+    const struct dt_machine *m;
+    double tensor, context, data, stages, micro_batches;
+    double rows;   /* that a rank has of a micro-batch */
+    double stream; /* bytes of one activation of them */
+    size_t blocks, last, elem;
+    double params; /* of a rank's stage, before ZeRO spreads anything */
+};
+
+const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size)
+{
+    static const struct {
+        enum dt_mesh_dim dim;
+        const char *name;
+    } rows[] = {{DT_MESH_TP, "tensor"}, {DT_MESH_PP, "pipeline"}, {DT_MESH_CP, "context"}};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && n < size; i++)
+        if (p->mesh.size[rows[i].dim] > 1)
+            n += (size_t)snprintf(out + n, size - n, "%s %d, ", rows[i].name,
+                                  p->mesh.size[rows[i].dim]);
+    if (n < size)
+        snprintf(out + n, size - n, "data %d, stage %d%s", p->mesh.size[DT_MESH_DP], p->stage,
+                 p->recompute ? ", activation_checkpointing" : "");
+    return out;
+}
+
+static double size_of(const struct dt_plan *p, enum dt_mesh_dim dim)
+{
+    return (double)p->mesh.size[dim];
+}
+
+static double less(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double more(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* FLOPs of a token in one block, on average, and in the head. */
+static double head_flops(const struct dt_shape *part, size_t positions)
+{
+    struct dt_shape head = *part;
+    head.layers = 0;
+    return dt_mfu_flops_per_token(&head, positions);
+}
+
+static double block_flops(const struct dt_shape *part, size_t positions)
+{
+    double all = dt_mfu_flops_per_token(part, positions);
+    return (all - head_flops(part, positions)) / (double)part->layers;
+}
+
+/* Blocks of the stages of a pipeline. */
+struct split {
+    size_t most, last; /* of a stage; of the one with the head */
+};
+
+/* The last stage has so many blocks that with the head it is done when the others are; all have one
+ * at least. */
+static struct split split_of(const struct dt_shape *part, size_t positions, size_t stages)
+{
+    struct split best = {part->layers, part->layers};
+    double head = head_flops(part, positions) / block_flops(part, positions);
+    double least = (double)part->layers + head;
+    for (size_t last = 1; stages > 1 && last + stages - 1 <= part->layers; last++) {
+        size_t most = (part->layers - last + stages - 2) / (stages - 1);
+        double slowest = more((double)last + head, (double)most);
+        if (slowest >= least)
+            continue;
+        least = slowest;
+        best = (struct split){most > last ? most : last, last};
+    }
+    return best;
+}
+
+size_t dt_plan_blocks(const struct dt_shape *part, size_t positions, const struct dt_plan *p)
+{
+    return split_of(part, positions, (size_t)p->mesh.size[DT_MESH_PP]).most;
+}
+
+static double stage_params(const struct dt_shape *part, size_t blocks, double stages)
+{
+    struct dt_shape stage = *part;
+    stage.layers = blocks;
+    stage.tied = part->tied || stages > 1;
+    return (double)dt_shape_params(&stage);
+}
+
+static struct work work_of(const struct dt_shape *part, size_t positions, size_t elem,
+                           const struct dt_plan *p)
+{
+    struct split split = split_of(part, positions, (size_t)p->mesh.size[DT_MESH_PP]);
+    struct work w = {.part = part, .p = p, .elem = elem, .blocks = split.most, .last = split.last};
+    w.tensor = size_of(p, DT_MESH_TP);
+    w.context = size_of(p, DT_MESH_CP);
+    w.data = size_of(p, DT_MESH_DP);
+    w.stages = size_of(p, DT_MESH_PP);
+    w.micro_batches = (double)p->accumulation;
+    w.rows = (double)p->micro * (double)positions / w.context;
+    w.stream = w.rows * (double)part->width * (double)elem;
+    w.params = stage_params(part, split.most, w.stages);
+    return w;
+}
+
+/* -- what is sent ----------------------------------------------------------------------------- */
+
+/* Of a micro-batch: two sums of the stream in each block on the way there and two on the way back;
+ * what is recomputed sums again. */
+static double tensor_sums(const struct work *w)
+{
+    return w->tensor > 1 ? (double)w->blocks * (w->p->recompute ? 6 : 4) : 0;
+}
+
+static double tensor_bytes(const struct work *w)
+{
+    return tensor_sums(w) * 2 * (w->tensor - 1) / w->tensor * w->stream;
+}
+
+/* Keys and values of all positions are gathered on both ways, and their gradients come home. */
+static double context_bytes(const struct work *w)
+{
+    double pair = (double)(w->part->kv_heads * w->part->head_dim) * w->rows * (double)w->elem;
+    return 6 * pair * (w->context - 1) * (double)w->blocks;
+}
+
+/* The stream there, and its gradient back, of which each rank that has it sends a part. */
+static double border_bytes(const struct work *w)
+{
+    return w->stages > 1 ? 2 * w->stream / w->tensor : 0;
+}
+
+/* Of a step: gradients are summed, and parameters gathered; at stage 3 for each micro-batch, on
+ * both ways. */
+static double data_bytes(const struct work *w)
+{
+    double ranks = w->data * w->context;
+    double times = w->p->stage < 3 ? 2 : 1 + 2 * w->micro_batches;
+    return times * (ranks - 1) / ranks * w->params * (double)w->elem;
+}
+
+struct dt_traffic dt_plan_traffic(const struct dt_shape *part, size_t positions, size_t elem,
+                                  const struct dt_plan *p)
+{
+    struct work w = work_of(part, positions, elem, p);
+    return (struct dt_traffic){{[DT_MESH_TP] = tensor_bytes(&w) * w.micro_batches,
+                                [DT_MESH_CP] = context_bytes(&w) * w.micro_batches,
+                                [DT_MESH_PP] = border_bytes(&w) * w.micro_batches,
+                                [DT_MESH_DP] = data_bytes(&w)}};
+}
+
+/* -- how long it takes ------------------------------------------------------------------------ */
+
+/* How many times as long as at its best the products of a block take, as some of their sizes are
+ * small. */
+static double slowness(const struct work *w)
+{
+    const struct dt_shape *s = w->part;
+    double half = w->m->gpus ? GPU_HALF : CORE_HALF;
+    double width = (double)s->width, inner = (double)s->inner;
+    double queries = (double)(s->heads * s->head_dim), keys = (double)(s->kv_heads * s->head_dim);
+    const double products[][2] = {
+        {width * (queries + 2 * keys), less(width, queries + 2 * keys)},
+        {queries * width, less(queries, width)},
+        {width * inner * (s->family == DT_GPT2 ? 2 : 3), less(width, inner)},
+    };
+    double all = 0, slow = 0;
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        all += products[i][0];
+        slow += products[i][0] * (1 + half / products[i][1]);
+    }
+    return slow / all * (1 + half / w->rows);
+}
+
+/* FLOPs of a token, of all rows of a micro-batch. */
+static double compute_seconds(const struct work *w, double flops, double slow)
+{
+    double speed = w->m->tera * TERA * (w->m->gpus ? GPU_SHARE : CORE_SHARE);
+    if (w->m->gpus && w->elem > 2)
+        speed /= 2; /* as TF32 */
+    return flops * w->rows * slow / speed;
+}
+
+/* What is no product, in a block. */
+static double touch_seconds(const struct work *w)
+{
+    const struct dt_shape *s = w->part;
+    double numbers = 2 * (double)s->width + 2 * (double)((s->heads + s->kv_heads) * s->head_dim) +
+                     (double)s->inner * (s->family == DT_GPT2 ? 1 : 2);
+    return w->rows * numbers * (double)w->elem * TOUCHES / w->m->memory_speed;
+}
+
+/* A micro-batch on the slowest stage, without what is sent. */
+static double stage_seconds(const struct work *w, size_t positions)
+{
+    double again = w->p->recompute ? 4.0 / 3 : 1;
+    double block = compute_seconds(w, block_flops(w->part, positions), slowness(w));
+    block = (block + touch_seconds(w)) * again;
+    double head = compute_seconds(w, head_flops(w->part, positions), 1);
+    return more((double)w->blocks * block, (double)w->last * block + head);
+}
+
+/* Ranks that follow each other, so many of them, are on one host. */
+static bool is_inside(const struct work *w, double ranks)
+{
+    return ranks <= w->m->local;
+}
+
+/* BYTES of each rank of a ring, of which AT_ONCE leave a host. */
+static double send_seconds(const struct work *w, double bytes, bool inside, double at_once)
+{
+    double here = bytes / w->m->inside, there = bytes * at_once / w->m->network;
+    return inside ? here : more(here, there);
+}
+
+static double delay(const struct work *w, bool inside)
+{
+    return !inside ? NETWORK_DELAY : w->m->gpus ? INSIDE_DELAY : CORE_DELAY;
+}
+
+/* What the ranks of a stage, and of two neighbours, tell each other within a micro-batch. */
+static double talk_seconds(const struct work *w)
+{
+    double stage = w->tensor * w->context * w->data;
+    bool near_context = is_inside(w, w->tensor * w->context);
+    bool near_stage = is_inside(w, stage * w->stages);
+    double t = tensor_bytes(w) / w->m->inside + tensor_sums(w) * delay(w, true);
+    if (w->context > 1)
+        t += send_seconds(w, context_bytes(w), near_context, w->tensor) +
+             3 * (double)w->blocks * delay(w, near_context);
+    if (w->stages > 1)
+        t += send_seconds(w, border_bytes(w), near_stage, less(stage, w->m->local)) +
+             2 * delay(w, near_stage);
+    return t;
+}
+
+/* Each ring of data ranks enters and leaves a host once, and a host has some rings. */
+static double data_seconds(const struct work *w)
+{
+    double stage = w->tensor * w->context * w->data;
+    double here = less(stage, w->m->local) / w->tensor;
+    double bytes = data_bytes(w);
+    bool inside = is_inside(w, stage);
+    double calls = (double)(w->blocks + 2) * (w->p->stage < 3 ? 1 : 1 + 2 * w->micro_batches);
+    if (bytes == 0)
+        return 0;
+    return send_seconds(w, bytes, inside, w->m->local / here) + calls * delay(w, inside);
+}
+
+static double update_seconds(const struct work *w)
+{
+    double ranks = w->p->stage > 0 ? w->data * w->context : 1;
+    return w->params / ranks * UPDATE_BYTES / w->m->memory_speed;
+}
+
+struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *part, size_t positions,
+                            size_t elem, const struct dt_plan *p, const struct dt_machine *m)
+{
+    struct work w = work_of(part, positions, elem, p);
+    w.m = m;
+    struct dt_traffic sent = dt_plan_traffic(part, positions, elem, p);
+    struct dt_cost c = {.idle = (w.stages - 1) / (w.micro_batches + w.stages - 1)};
+    double compute = stage_seconds(&w, positions), data = data_seconds(&w);
+    double beside = p->stage < 3 ? compute * 2 / 3 : compute * w.micro_batches;
+    c.seconds = (compute + talk_seconds(&w)) * (w.micro_batches + w.stages - 1) +
+                more(0, data - beside) + less(data, beside) * BESIDE_SHARE + update_seconds(&w);
+    for (int dim = 0; dim < DT_MESH_DIMS; dim++)
+        c.sent += sent.bytes[dim];
+    double flops =
+        dt_mfu_flops_per_token(s, positions) * w.rows * w.micro_batches / (w.tensor * w.stages);
+    c.mfu = flops / (c.seconds * m->tera * TERA);
+    return c;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step costs that ranks share in one way or another: a model of it, by which ways are
+ * compared. FLOPs and bytes are counted; how fast they go follows from what makers of machines
+ * tell, and from how near to that other programs have come. Pure. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_COST_H
+#define DT_WORKER_RUNTIME_TRAIN_COST_H
+
+#include "worker_runtime/mesh/mesh.h"
+#include "worker_runtime/model/shape.h"
+#include "worker_runtime/train/machine.h"
+
+/* One way to share the work of a step. */
+struct dt_plan {
+    struct dt_mesh_shape mesh; /* without experts */
+    int stage;                 /* of ZeRO */
+    bool recompute;            /* all blocks on the way back */
+    int64_t micro, accumulation;
+};
+
+struct dt_cost {
+    double seconds; /* of a step */
+    double idle;    /* share of them in which a rank waits for other stages of the pipeline */
+    double sent;    /* bytes that a rank sends in it */
+    double mfu;     /* of what its machine could do */
+};
+
+/* Bytes that a rank sends in a step, along each dimension. */
+struct dt_traffic {
+    double bytes[DT_MESH_DIMS];
+};
+
+/* As "tensor 8, pipeline 2, data 4, stage 1, activation_checkpointing"; cut to SIZE. */
+const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size);
+/* PART is the shape that P's tensor dimension makes of the model's, S; ELEM are bytes of a number.
+ * Blocks of the stage that has most of them: the last one, which has the head, has fewer. */
+size_t dt_plan_blocks(const struct dt_shape *part, size_t positions, const struct dt_plan *p);
+struct dt_traffic dt_plan_traffic(const struct dt_shape *part, size_t positions, size_t elem,
+                                  const struct dt_plan *p);
+struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *part, size_t positions,
+                            size_t elem, const struct dt_plan *p, const struct dt_machine *m);
+
+#endif

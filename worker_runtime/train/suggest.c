@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every mesh is tried: of each, the ways to run it are put in the order of what they cost, and the
+ * first that fits is the one. Memory is the estimate's, of a configuration that has one stage of
+ * the pipeline for its model. */
+#include "worker_runtime/train/suggest.h"
+
+#include "base/str.h"
+#include "worker_runtime/train/estimate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGES 4
+#define MICROS_MOST 24
+#define WAYS_MOST (2 * STAGES * MICROS_MOST)
+/* Products of so many rows are as fast as they get. */
+#define GPU_ROWS 32768
+#define CORE_ROWS 2048
+/* Fewer positions on a rank are not worth cutting a sample for. */
+#define LEAST_POSITIONS 2048
+
+struct search {
+    const struct dt_config *c;
+    const struct dt_machine *m;
+    struct dt_suggestions *out;
+    size_t elem, room_for;      /* suggestions that OUT has memory for */
+    struct dt_suggestion least; /* of what did not fit, that with the least memory */
+};
+
+struct way {
+    struct dt_plan plan;
+    struct dt_cost cost;
+};
+
+static int size(const struct dt_plan *p, enum dt_mesh_dim dim)
+{
+    return p->mesh.size[dim];
+}
+
+/* -- what a way to run it takes --------------------------------------------------------------- */
+
+static int common(int a, int b)
+{
+    return b == 0 ? a : common(b, a % b);
+}
+
+/* The ranks of one stage, of which those of a host share what is in its memory. */
+static struct dt_estimate_place place_of(const struct search *s, const struct dt_plan *p)
+{
+    const struct dt_machine *m = s->m;
+    int stage = size(p, DT_MESH_TP) * size(p, DT_MESH_CP) * size(p, DT_MESH_DP);
+    int64_t under_way = size(p, DT_MESH_PP);
+    struct dt_estimate_place at = {.world = stage,
+                                   .local = stage < m->local ? stage : common(stage, m->local),
+                                   .on_gpu = m->gpus,
+                                   .gpus = m->gpus ? m->local : 0};
+    at.gpu.scratch = m->scratch;
+    at.under_way = (size_t)(under_way < p->accumulation ? under_way : p->accumulation);
+    return at;
+}
+
+/* A configuration of one stage; it owns nothing. The table of words is on the first and the last
+ * one, so with several of them each is counted as if it had that one. */
+static struct dt_config trial_of(const struct search *s, const struct dt_plan *p,
+                                 const struct dt_shape *part)
+{
+    struct dt_config trial = *s->c;
+    trial.parallel.tensor = size(p, DT_MESH_TP);
+    trial.model.recompute = p->recompute;
+    trial.model.recompute_every = 1;
+    trial.batch =
+        (struct dt_config_batch){.micro_batch = p->micro, .accumulation = p->accumulation};
+    if (size(p, DT_MESH_PP) > 1) {
+        trial.model.shape.layers = dt_plan_blocks(part, trial.data.positions, p);
+        trial.model.shape.tied = true;
+    }
+    trial.data.positions /= (size_t)size(p, DT_MESH_CP);
+    return trial;
+}
+
+/* Ranks that share a sample have the keys and values of all of it for one block, and their
+ * gradients. */
+static size_t gathered(const struct search *s, const struct dt_plan *p, const struct dt_shape *part)
+{
+    size_t rows = (size_t)p->micro * s->c->data.positions, all;
+    size_t pair = 2 * part->kv_heads * part->head_dim * s->elem;
+    if (size(p, DT_MESH_CP) == 1)
+        return 0;
+    return __builtin_mul_overflow(rows, 2 * pair, &all) ? SIZE_MAX : all;
+}
+
+static int memory_of(const struct search *s, const struct dt_plan *p, const struct dt_shape *part,
+                     size_t *bytes, struct dt_err *err)
+{
+    struct dt_config trial = trial_of(s, p, part);
+    struct dt_estimate_place at = place_of(s, p);
+    struct dt_estimate e;
+    if (dt_estimate(&trial, &at, p->stage, &e, err) < 0)
+        return -1;
+    if (__builtin_add_overflow(e.total, gathered(s, p, part), bytes))
+        *bytes = SIZE_MAX;
+    return 0;
+}
+
+/* What is there today: no pipeline, no context; tensors where a configuration may say so. */
+static bool runs_today(const struct search *s, const struct dt_plan *p)
+{
+    struct dt_config trial = *s->c;
+    trial.parallel.tensor = size(p, DT_MESH_TP);
+    if (size(p, DT_MESH_PP) > 1 || size(p, DT_MESH_CP) > 1)
+        return false;
+    return !s->m->gpus || dt_config_check_gpu(&trial, NULL) == 0;
+}
+
+/* -- the ways to run one mesh ----------------------------------------------------------------- */
+
+/* Those worth trying of the micro-batches that SAMPLES are cut into: a larger one than that with
+ * ENOUGH samples takes memory and gains nothing. What is written is tried in any case. */
+static size_t put_micros(int64_t samples, int64_t written, int64_t enough, int64_t out[MICROS_MOST])
+{
+    size_t count = 0;
+    bool told = false;
+    for (int64_t n = 1; samples % n == 0 && (n == 1 || n <= enough) && count < MICROS_MOST - 1;
+         n *= 2) {
+        out[count++] = n;
+        told = told || n == written;
+    }
+    if (written > 0 && !told && samples % written == 0)
+        out[count++] = written;
+    return count;
+}
+
+static int compare_ways(const void *one, const void *other)
+{
+    const struct way *a = one, *b = other;
+    if (a->cost.seconds != b->cost.seconds)
+        return a->cost.seconds < b->cost.seconds ? -1 : 1;
+    if (a->plan.stage != b->plan.stage)
+        return a->plan.stage - b->plan.stage;
+    return a->plan.micro < b->plan.micro ? -1 : a->plan.micro > b->plan.micro;
+}
+
+/* Stages that spread gradients and parameters go with no pipeline: each of its micro-batches would
+ * sum and gather them anew. */
+static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
+                       const struct dt_shape *part, struct way out[WAYS_MOST])
+{
+    int64_t micros[MICROS_MOST], samples = s->out->batch / mesh->size[DT_MESH_DP];
+    int64_t rows = (int64_t)s->c->data.positions / mesh->size[DT_MESH_CP];
+    int64_t enough = (s->m->gpus ? GPU_ROWS : CORE_ROWS) / rows;
+    size_t count = 0, micro_count = put_micros(samples, s->c->batch.micro_batch, enough, micros);
+    int ranks = mesh->size[DT_MESH_DP] * mesh->size[DT_MESH_CP];
+    int stages = ranks == 1 ? 1 : mesh->size[DT_MESH_PP] > 1 ? 2 : STAGES;
+    for (size_t i = 0; i < micro_count; i++)
+        for (int way = 0; way < 2 * stages; way++) {
+            struct way *w = &out[count++];
+            w->plan = (struct dt_plan){.mesh = *mesh,
+                                       .stage = way / 2,
+                                       .recompute = way % 2 == 1,
+                                       .micro = micros[i],
+                                       .accumulation = samples / micros[i]};
+            w->cost = dt_plan_cost(&s->c->model.shape, part, s->c->data.positions, s->elem,
+                                   &w->plan, s->m);
+        }
+    qsort(out, count, sizeof *out, compare_ways);
+    return count;
+}
+
+static int append(struct search *s, const struct dt_suggestion *one, struct dt_err *err)
+{
+    if (s->out->count == s->room_for) {
+        size_t more = s->room_for ? 2 * s->room_for : 64;
+        struct dt_suggestion *grown = realloc(s->out->at, more * sizeof *grown);
+        if (!grown)
+            return dt_err_set(err, DT_E_MEMORY, "no memory for %zu suggestions", more);
+        s->out->at = grown;
+        s->room_for = more;
+    }
+    s->out->at[s->out->count++] = *one;
+    return 0;
+}
+
+/* A larger micro-batch than one that does not fit does not fit either. */
+static bool known_to_fail(const int64_t least[STAGES][2], const struct dt_plan *p)
+{
+    int64_t failed = least[p->stage][p->recompute];
+    return failed > 0 && p->micro >= failed;
+}
+
+static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const struct dt_shape *part,
+                    struct dt_err *err)
+{
+    struct way ways[WAYS_MOST];
+    int64_t failed[STAGES][2] = {{0}};
+    size_t count = put_ways(s, mesh, part, ways);
+    for (size_t i = 0; i < count; i++) {
+        struct dt_suggestion one = {.plan = ways[i].plan, .cost = ways[i].cost};
+        if (known_to_fail(failed, &one.plan))
+            continue;
+        if (memory_of(s, &one.plan, part, &one.memory, err) < 0)
+            return -1;
+        one.today = runs_today(s, &one.plan);
+        if (one.memory <= s->out->room)
+            return append(s, &one, err);
+        failed[one.plan.stage][one.plan.recompute] = one.plan.micro;
+        if (s->least.memory == 0 || one.memory < s->least.memory)
+            s->least = one;
+    }
+    return 0;
+}
+
+/* -- all meshes ------------------------------------------------------------------------------- */
+
+/* What a rank of a mesh would have to know of others' adapters, or pairs, it does not: these share
+ * samples alone. */
+static bool is_plain(const struct dt_config *c)
+{
+    return c->lora.r > 0 || c->dpo.on;
+}
+
+static bool may_cut_positions(const struct search *s, int ranks)
+{
+    size_t positions = s->c->data.positions;
+    return ranks == 1 || (!is_plain(s->c) && positions % (2 * (size_t)ranks) == 0 &&
+                          positions / (size_t)ranks >= LEAST_POSITIONS);
+}
+
+static bool may_cut_layers(const struct search *s, int stages)
+{
+    return stages == 1 || (!is_plain(s->c) && (size_t)stages <= s->c->model.shape.layers);
+}
+
+/* RANKS are left for pipeline and data. */
+static int try_stages(struct search *s, int tensor, int context, int ranks,
+                      const struct dt_shape *part, struct dt_err *err)
+{
+    for (int stages = 1; stages <= ranks; stages++) {
+        struct dt_mesh_shape mesh = {{[DT_MESH_PP] = stages,
+                                      [DT_MESH_DP] = ranks / stages,
+                                      [DT_MESH_CP] = context,
+                                      [DT_MESH_EP] = 1,
+                                      [DT_MESH_TP] = tensor}};
+        if (ranks % stages || !may_cut_layers(s, stages) || s->out->batch % (ranks / stages))
+            continue;
+        if (try_mesh(s, &mesh, part, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int try_all(struct search *s, struct dt_err *err)
+{
+    int world = s->m->hosts * s->m->local;
+    for (int tensor = 1; tensor <= s->m->local; tensor++) {
+        struct dt_shape part;
+        if (s->m->local % tensor || (tensor > 1 && is_plain(s->c)) ||
+            dt_shape_cut(&s->c->model.shape, (size_t)tensor, &part, NULL) < 0)
+            continue;
+        for (int context = 1; context <= world / tensor; context *= 2)
+            if (world / tensor % context == 0 && may_cut_positions(s, context) &&
+                try_stages(s, tensor, context, world / tensor / context, &part, err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+static int compare(const void *one, const void *other)
+{
+    const struct dt_suggestion *a = one, *b = other;
+    if (a->cost.seconds != b->cost.seconds)
+        return a->cost.seconds < b->cost.seconds ? -1 : 1;
+    return memcmp(&a->plan.mesh, &b->plan.mesh, sizeof a->plan.mesh);
+}
+
+/* The step is the configuration's, whatever the mesh: what it says of all ranks, each of which has
+ * samples of its own unless it says otherwise. */
+static int settle_batch(const struct search *s, struct dt_err *err)
+{
+    struct dt_batch b;
+    int tensor = s->c->parallel.tensor, world = s->m->hosts * s->m->local;
+    if (s->c->batch.train_batch > 0) {
+        s->out->batch = s->c->batch.train_batch;
+        return 0;
+    }
+    if (dt_batch_resolve(&b, &s->c->batch, world % tensor ? world : world / tensor, err) < 0)
+        return -1;
+    s->out->batch = b.train;
+    return 0;
+}
+
+/* No mesh of these ranks has an even share of the batch; or none has the memory. */
+static int nothing_fits(const struct search *s, struct dt_err *err)
+{
+    char memory[24], room[24], missing[24], mesh[80];
+    const struct dt_suggestion *one = &s->least;
+    if (one->memory == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "train_batch_size: %lld samples cannot be shared evenly by %d ranks, in "
+                          "whatever mesh; give a multiple of %d",
+                          (long long)s->out->batch, s->m->hosts * s->m->local,
+                          s->m->hosts * s->m->local);
+    dt_plan_say(&one->plan, mesh, sizeof mesh);
+    return dt_err_set(
+        err, DT_E_RUNTIME,
+        "nothing fits: least is taken by %s, %s of each rank, which has %s, so %s are "
+        "missing; more hosts, ranks with more memory or shorter samples would help",
+        mesh, dt_str_from_size(one->memory, memory, sizeof memory),
+        dt_str_from_size(s->out->room, room, sizeof room),
+        dt_str_from_size(one->memory - s->out->room, missing, sizeof missing));
+}
+
+int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
+               struct dt_err *err)
+{
+    struct search s = {.c = c, .m = m, .out = out};
+    *out = (struct dt_suggestions){.room = dt_machine_room(m)};
+    if (!c->has_model)
+        return dt_err_set(err, DT_E_USAGE,
+                          "there is neither model.config nor model.weights to share");
+    s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
+    if (settle_batch(&s, err) < 0 || try_all(&s, err) < 0)
+        return -1;
+    if (out->count == 0)
+        return nothing_fits(&s, err);
+    qsort(out->at, out->count, sizeof *out->at, compare);
+    out->fastest = out->at;
+    for (size_t i = 0; i < out->count && !out->best; i++)
+        out->best = out->at[i].today ? &out->at[i] : NULL;
+    return 0;
+}
+
+void dt_suggest_finish(struct dt_suggestions *s)
+{
+    free(s->at);
+    *s = (struct dt_suggestions){0};
+}
