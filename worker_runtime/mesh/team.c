@@ -10,6 +10,7 @@ void dt_team_sum(struct dt_team *t, void *x, size_t count, enum dt_dtype type)
     int64_t from = dt_clock_monotonic_ns();
     t->failed = dt_coll_all_reduce(t->group, x, count, type, DT_SUM, &t->err) < 0;
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    t->bytes += count * dt_dtype_size(type);
 }
 
 void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype type)

@@ -13,6 +13,7 @@ struct dt_team {
     bool failed;
     struct dt_err err; /* why */
     uint64_t ns;       /* spent in sums, ever */
+    uint64_t bytes;    /* of this rank that were summed, ever */
 };
 
 /* X[count] becomes its sum over the team, of the same bits on all of it. T NULL: it stays. */

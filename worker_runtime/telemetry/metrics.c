@@ -163,6 +163,8 @@ static void put_object(struct dt_metrics *m, struct dt_buf *out, const struct dt
     dt_json_put_number(&w, "checkpoint_ms", s->checkpoint_ms);
     dt_json_put_number(&w, "vault_ms", s->vault_ms);
     dt_json_put_number(&w, "utilisation", s->utilisation);
+    if (s->team_bytes > 0)
+        dt_json_put_uint(&w, "team_bytes", s->team_bytes);
     if (s->preferences.told)
         put_preferences(&w, &s->preferences, "");
     if (*m->back)

@@ -23,6 +23,7 @@ struct dt_step_metrics {
     double tokens_per_s;
     uint64_t samples, tokens; /* since the beginning */
     double ms, forward_ms, backward_ms, communication_ms, optimizer_ms, data_ms;
+    uint64_t team_bytes;  /* that the ranks of a team have summed; 0: there is none */
     double checkpoint_ms; /* that the checkpoint before this step held training up */
     double vault_ms;      /* and the copy into the vault */
     double utilisation;   /* computing / step, 0 to 1 */

@@ -183,7 +183,7 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
 static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, struct dt_err *err)
 {
     struct step_times times = {.begun = seconds()};
-    uint64_t in_team = t->team.ns;
+    const struct dt_team team = t->team;
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
@@ -191,7 +191,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     dt_page_section(t->page, "compute");
     if (compute(t, targets, &own.sums, &times, err) < 0)
         return -1;
-    times.communication += (double)(t->team.ns - in_team) * 1e-9;
+    times.communication += (double)(t->team.ns - team.ns) * 1e-9;
     if (!dt_team_is_first(&t->team))
         own.sums = (struct dt_loss_sums){0}; /* they are the first one's, too */
     if (agree(t, &own, &all, &times, err) < 0)
@@ -211,6 +211,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     t->state.last_loss = all.sums.loss / (double)targets;
     take_times(t, &times);
     *told = report(t, &times, lr, &updated);
+    told->metrics.team_bytes = t->team.bytes - team.bytes;
     if (t->config->dpo.on)
         told->metrics.preferences = dt_dpo_means(&all.sums, targets);
     if (dt_saver_hear(t, &own, &all, err) < 0)
