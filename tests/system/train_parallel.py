@@ -39,10 +39,10 @@ def same_losses(s):
             program.expect(r"^%d ranks share each block; %d such team" % (tensor, world // tensor))
             training.close(s.losses(c), s.losses(alone), 1e-6, what)
             training.close(s.norms(c), s.norms(alone), 1e-5, "norms, " + what)
-            # Of the stream two sums in each block on each way, and few for the words.
+            # Of the stream two sums in each block on each way, and one of the words on each.
             row, layers = s.steps(c)[1], model.get("n_layer", model.get("num_hidden_layers"))
-            sums = row["team_bytes"] / (row["tokens"] * tensor // world * 48 * 4)
-            tap.check_equal(4 * layers <= sums <= 4 * layers + 3, True, "%g sums of the stream, %s" % (sums, what))
+            stream = row["tokens"] * tensor // world * 48 * 4
+            tap.check_equal(row["team_bytes"], (4 * layers + 2) * stream, "bytes that a rank sums, " + what)
 
 
 @training.story

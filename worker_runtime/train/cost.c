@@ -146,11 +146,12 @@ static struct work work_of(const struct dt_shape *part, size_t positions, size_t
 
 /* -- what is sent ----------------------------------------------------------------------------- */
 
-/* Of a micro-batch: two sums of the stream in each block on the way there and two on the way back;
- * what is recomputed sums again. */
+/* Of a micro-batch: two sums of the stream in each block on the way there and two on the way back,
+ * one behind the embedding and one of the head's gradient; what is recomputed sums again. */
 static double tensor_sums(const struct work *w)
 {
-    return w->tensor > 1 ? (double)w->blocks * (w->p->recompute ? 6 : 4) : 0;
+    double words = w->stages > 1 ? 1 : 2;
+    return w->tensor > 1 ? (double)w->blocks * (w->p->recompute ? 6 : 4) + words : 0;
 }
 
 static double tensor_bytes(const struct work *w)

@@ -181,7 +181,7 @@ static int append(struct search *s, const struct dt_suggestion *one, struct dt_e
 }
 
 /* A larger micro-batch than one that does not fit does not fit either. */
-static bool known_to_fail(const int64_t least[STAGES][2], const struct dt_plan *p)
+static bool known_to_fail(int64_t least[STAGES][2], const struct dt_plan *p)
 {
     int64_t failed = least[p->stage][p->recompute];
     return failed > 0 && p->micro >= failed;
