@@ -18,6 +18,9 @@ print(
         {
             "ms": statistics.median(ms),
             "least_ms": min(ms),
+            "communication_ms": statistics.median([row["communication_ms"] for row in rows if "ms" in row][3:]),
+            # What ranks that share blocks sum.
+            "team_bytes": rows[-1].get("team_bytes", 0),
             # The largest process below: a rank.
             "rss_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
             # That each checkpoint held training up: the copy, and what the step behind it took longer.
