@@ -429,6 +429,118 @@ TEST(several_micro_batches_may_be_under_way)
     }
 }
 
+/* -- stages of a pipeline --------------------------------------------------------------------- */
+
+/* The transformers of a pipeline's stages, all of them here, over one dt_zero. */
+struct line {
+    struct world *w;
+    struct dt_transformer *t[3];
+    size_t stages;
+};
+
+static void open_line(struct line *l, struct world *w, size_t stages, bool recompute)
+{
+    struct dt_err err = {0};
+    size_t layers = w->shape.layers;
+    *l = (struct line){.w = w, .stages = stages};
+    for (size_t i = 0; i < stages; i++) {
+        struct dt_transformer_options o = {
+            .batch = w->batch,
+            .positions = w->positions,
+            .slots = MICRO_BATCHES,
+            .recompute = recompute,
+            .stage = {layers * i / stages, layers * (i + 1) / stages}};
+        l->t[i] = dt_transformer_create(&w->shape, &o, w->device, &err);
+        CHECK_OK(l->t[i] ? 0 : -1, err);
+    }
+}
+
+static void close_line(struct line *l)
+{
+    for (size_t i = 0; i < l->stages; i++)
+        dt_transformer_destroy(l->t[i]);
+}
+
+/* From the end of one stage to the beginning of the next. */
+static void line_forward(struct line *l, size_t slot, size_t batch, const int32_t *ids)
+{
+    struct world *w = l->w;
+    size_t bytes = batch * w->positions * w->shape.width * sizeof(float);
+    struct dt_err err = {0};
+    for (size_t i = 0; i < l->stages; i++) {
+        bool last = i + 1 == l->stages;
+        if (i > 0)
+            memcpy(dt_transformer_input(l->t[i], slot), dt_transformer_border(l->t[i - 1], slot),
+                   bytes);
+        CHECK_OK(dt_transformer_forward(l->t[i], w->z, slot, batch, i ? NULL : ids,
+                                        last ? w->targets : NULL, 1, &err),
+                 err);
+    }
+}
+
+static void line_backward(struct line *l, size_t slot, size_t batch, double *loss)
+{
+    struct world *w = l->w;
+    size_t bytes = batch * w->positions * w->shape.width * sizeof(float);
+    struct dt_err err = {0};
+    for (size_t i = l->stages; i-- > 0;) {
+        if (i + 1 < l->stages)
+            memcpy(dt_transformer_border(l->t[i], slot), dt_transformer_border(l->t[i + 1], slot),
+                   bytes);
+        CHECK_OK(dt_transformer_backward(l->t[i], w->z, slot, loss, &err), err);
+    }
+}
+
+/* Windows, speeds and the like of a block are those of its number in the whole model. */
+TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
+{
+    static const size_t batch[MICRO_BATCHES] = {2, 1, 2};
+    for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
+        struct world w;
+        struct line l;
+        size_t count;
+        double loss = 0;
+        if (shapes[i / 2].layers < 2)
+            continue;
+        open_world(&w, &shapes[i / 2], 2, 5);
+        open_transformer(&w, i % 2, 1);
+        CHECK_ROW("%s, recompute %zu", name_of(&w.shape), i % 2);
+        int32_t *const ids[MICRO_BATCHES] = {w.ids, w.targets, w.ids};
+        double wanted = train_at_once(&w, ids, batch);
+        float *whole = grads_of(&w, &count);
+        held_clear_grads(w.z);
+        open_line(&l, &w, shapes[i / 2].layers, i % 2);
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            line_forward(&l, m, batch[m], ids[m]);
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            line_backward(&l, m, batch[m], &loss);
+        CHECK(held_all_back(w.z));
+        CHECK(loss == wanted);
+        float *parts = grads_of(&w, &count);
+        check_same_bits(parts, whole, count);
+        free(whole);
+        free(parts);
+        close_line(&l);
+        close_world(&w);
+    }
+}
+
+TEST(a_stage_takes_memory_for_its_own_blocks)
+{
+    const struct dt_device_form form = {.elem = DT_F32};
+    const struct dt_shape *s = &shapes[0];
+    struct dt_transformer_options o = {.batch = 2, .positions = 5};
+    size_t all = dt_transformer_bytes(s, &o, form), blocks = 0, one[3];
+    for (size_t i = 0; i < 3; i++) {
+        o.stage = (struct dt_stage){i, i + 1};
+        one[i] = dt_transformer_bytes(s, &o, form);
+        blocks += one[i];
+    }
+    CHECK(one[0] < all && one[1] == one[0] && blocks > all);
+    o.slots = 3;
+    CHECK(dt_transformer_bytes(s, &o, form) > one[2] * 2);
+}
+
 TEST(units_are_asked_for_in_one_order)
 {
     struct world w;

@@ -43,7 +43,8 @@ static size_t smaller(size_t a, size_t b)
 struct sizes {
     size_t rows, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight, elem;
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, dropout, weighed;
+    bool llama, local, qk_norm, branch_norms, documents, dropout, weighed, head;
+    struct dt_stage stage;
 };
 
 static size_t round_up(size_t n, size_t to)
@@ -92,7 +93,9 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .branch_norms = s->branch_norms,
         .documents = o->documents,
         .weighed = o->weighed,
+        .stage = dt_stage_of(s, o->stage),
     };
+    z.head = dt_stage_is_last(s, &z.stage);
     if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
         z.rows = SIZE_MAX;
     z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
@@ -142,6 +145,8 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->sum = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->logits_stride = z->logits;
+    if (!z->head)
+        return;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);
     s->mean = z->llama ? NULL : take(&head, z->head_rows, 1, sizeof(float));
@@ -159,17 +164,19 @@ static size_t slots_of(const struct dt_transformer_options *o)
 /* Segments of that many blocks; 0 when nothing is recomputed. */
 static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_options *o)
 {
+    struct dt_stage stage = dt_stage_of(s, o->stage);
     if (!o->recompute)
         return 0;
-    return smaller(larger(o->recompute_every, 1), s->layers);
+    return smaller(larger(o->recompute_every, 1), stage.end - stage.first);
 }
 
 /* SEGMENT: of the activations. The slot's inputs and kept are NULL when only the size is asked for.
  */
-static void lay_slot(struct cursor *c, const struct dt_shape *s, const struct sizes *z,
-                     size_t segment, struct dt_activation_slot *to)
+static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
+                     struct dt_activation_slot *to)
 {
-    size_t kept = segment ? segment : s->layers;
+    size_t begin = z->stage.first, blocks = z->stage.end - begin;
+    size_t kept = segment ? segment : blocks;
     to->ids = take(c, z->rows, 1, sizeof *to->ids);
     to->targets = take(c, z->rows, 1, sizeof *to->targets);
     to->documents = z->documents ? take(c, z->rows, 1, sizeof *to->documents) : NULL;
@@ -180,15 +187,15 @@ static void lay_slot(struct cursor *c, const struct dt_shape *s, const struct si
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;
         lay_kept(c, z, &one);
-        for (size_t block = i; to->kept && block < s->layers; block += kept)
-            to->kept[block] = one;
+        for (size_t block = i; to->kept && block < blocks; block += kept)
+            to->kept[begin + block] = one;
     }
     /* Inside a segment an input is needed only as long as the segment is. */
-    for (size_t block = 0; block < s->layers; block++) {
+    for (size_t block = 0; block < blocks; block++) {
         bool own = !segment || block % segment == 0 || block < segment;
         dt_elem *input = own ? take(c, z->rows, z->width, z->elem) : NULL;
         if (to->inputs)
-            to->inputs[block] = own ? input : to->inputs[block % segment];
+            to->inputs[begin + block] = own ? input : to->inputs[begin + block % segment];
     }
 }
 
@@ -205,7 +212,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
     lay_scratch(&c, z, &a->scratch);
     for (size_t i = 0; i < a->slot_count; i++) {
         struct dt_activation_slot none = {0};
-        lay_slot(&c, s, z, a->segment, a->slots ? &a->slots[i] : &none);
+        lay_slot(&c, z, a->segment, a->slots ? &a->slots[i] : &none);
     }
     return c.used;
 }

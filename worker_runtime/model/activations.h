@@ -59,8 +59,9 @@ struct dt_activation_slot {
     int32_t *places;      /* [N]: of rows in their documents, for learned positions; NULL: alike */
     float *losses;        /* [N] */
     float *weights;       /* [N]: of their gradients; NULL: they have none */
-    dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on */
-    dt_elem **inputs;     /* by block: the stream at its start, [N, C] */
+    dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on; before that, on a
+                             stage     with no head, the stream that it ends with */
+    dt_elem **inputs;     /* by block: the stream at its start, [N, C]; of other stages NULL */
     struct dt_kept *kept; /* by block; blocks that are recomputed share */
 };
 

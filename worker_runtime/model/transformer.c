@@ -9,7 +9,8 @@
  * to the unit's gradients and says when no more will come. A tied head uses the embedding's matrix,
  * whose gradient so has two parts: the head adds the first, the embedding the second, and says that
  * it is all. Where the model is frozen, only adapters have gradients, and an embedding or a head
- * that they save is used in the place of the model's. A pass without
+ * that they save is used in the place of the model's. A stage of a pipeline begins where the stage
+ * before ends, and ends where the next one begins. A pass without
  * samples makes the same stops and computes nothing, for other ranks wait for it at each. */
 #include "worker_runtime/model/transformer.h"
 
@@ -145,8 +146,9 @@ static int block_backward(struct pass *p, size_t block, bool chained, bool again
 
 static int blocks_forward(struct pass *p)
 {
-    for (size_t block = 0; block < p->t->shape.layers; block++)
-        if (block_forward(p, block, block > 0, false) < 0)
+    const struct dt_stage *own = &p->t->stage;
+    for (size_t block = own->first; block < own->end; block++)
+        if (block_forward(p, block, block > own->first, false) < 0)
             return -1;
     return 0;
 }
@@ -156,10 +158,10 @@ static int blocks_forward(struct pass *p)
 static int blocks_backward(struct pass *p)
 {
     struct dt_transformer *t = p->t;
-    size_t segment = t->a.segment ? t->a.segment : t->shape.layers;
-    for (size_t end = t->shape.layers; end > 0;) {
-        size_t first = (end - 1) / segment * segment;
-        bool recompute = end < t->shape.layers;
+    size_t segment = t->a.segment ? t->a.segment : t->shape.layers, begin = t->stage.first;
+    for (size_t end = t->stage.end; end > begin;) {
+        size_t first = begin + (end - begin - 1) / segment * segment;
+        bool recompute = end < t->stage.end;
         for (size_t block = first; recompute && block + 1 < end; block++)
             if (block_forward(p, block, block > first, true) < 0)
                 return -1;
@@ -301,14 +303,28 @@ static void load_words(const struct pass *p, int32_t *to, const int32_t *ids, in
     t->device->table->from_host(t->device, to, own->parts > 1 ? t->words : ids, rows * sizeof *to);
 }
 
+static bool is_first(const struct dt_transformer *t)
+{
+    return dt_stage_is_first(&t->stage);
+}
+
+static bool is_last(const struct dt_transformer *t)
+{
+    return dt_stage_is_last(&t->shape, &t->stage);
+}
+
+/* Of ids and targets a stage has what it computes with. */
 static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     const struct dt_words *own = &p->t->options.words;
+    bool first = is_first(p->t), last = is_last(p->t);
     struct dt_activation_slot *to = &p->t->a.slots[p->slot];
     if (p->batch > p->t->options.batch)
         return dt_err_set(p->err, DT_E_USAGE, "%zu samples, where there is room for %zu", p->batch,
                           p->t->options.batch);
-    if (check_ids(p, "token", ids, 0) < 0 || check_ids(p, "target", targets, INT32_MIN) < 0)
+    if (first && check_ids(p, "token", ids, 0) < 0)
+        return -1;
+    if (last && check_ids(p, "target", targets, INT32_MIN) < 0)
         return -1;
     if (to->documents && check_documents(p) < 0)
         return -1;
@@ -316,8 +332,10 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
     to->first_sample = p->t->first_sample;
     if (to->documents)
         load_documents(p, to);
-    load_words(p, to->ids, ids, -1);
-    load_words(p, to->targets, targets, (int32_t)(own->to - own->from));
+    if (first)
+        load_words(p, to->ids, ids, -1);
+    if (last)
+        load_words(p, to->targets, targets, (int32_t)(own->to - own->from));
     return 0;
 }
 
@@ -348,14 +366,23 @@ static int collect_losses(struct pass *p, double *loss_sum)
 static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     assert(p->slot < p->t->a.slot_count);
-    if (load(p, ids, targets) < 0 || embed_forward(p) < 0)
+    if (load(p, ids, targets) < 0 || (is_first(p->t) && embed_forward(p) < 0))
         return -1;
     return blocks_forward(p);
 }
 
+/* What the next stage begins with is there when this returns. */
+static int leave(struct pass *p)
+{
+    struct dt_work w = {.kind = DT_LEAVE, .block = p->t->stage.end - 1};
+    return compute(p, &w) < 0 ? -1 : dt_device_sync(p->t->device, p->err);
+}
+
 static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
-    return stream(p, ids, targets) < 0 ? -1 : head(p);
+    if (stream(p, ids, targets) < 0)
+        return -1;
+    return is_last(p->t) ? head(p) : leave(p);
 }
 
 int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
@@ -373,9 +400,21 @@ int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t 
     struct pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
     assert(slot < t->a.slot_count);
     p.batch = t->a.slots[slot].batch;
-    if (blocks_backward(&p) < 0 || embed_backward(&p) < 0)
+    if (blocks_backward(&p) < 0 || (is_first(t) && embed_backward(&p) < 0))
         return -1;
-    return collect_losses(&p, loss_sum);
+    return is_last(t) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+}
+
+void *dt_transformer_input(struct dt_transformer *t, size_t slot)
+{
+    assert(slot < t->a.slot_count && !is_first(t));
+    return t->a.slots[slot].inputs[t->stage.first];
+}
+
+void *dt_transformer_border(struct dt_transformer *t, size_t slot)
+{
+    assert(slot < t->a.slot_count);
+    return t->a.slots[slot].dstream;
 }
 
 int dt_transformer_train(struct dt_transformer *t, struct dt_zero *z, size_t batch,
@@ -415,7 +454,9 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
                         struct dt_err *err)
 {
     struct pass p = {.t = t, .z = z, .batch = batch, .err = err};
-    return forward(&p, ids, targets) < 0 ? -1 : collect_losses(&p, loss_sum);
+    if (forward(&p, ids, targets) < 0)
+        return -1;
+    return is_last(t) ? collect_losses(&p, loss_sum) : 0;
 }
 
 void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters)
@@ -512,6 +553,7 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     t->options = *o;
     if (o->words.parts == 0)
         t->options.words = dt_shape_words(shape, 1, 0);
+    t->stage = dt_stage_of(shape, o->stage);
     t->device = device;
     if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0 ||
         find_pairs(t, err) < 0)

@@ -8,6 +8,7 @@
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/lora.h"
+#include "worker_runtime/model/stage.h"
 
 struct dt_transformer;
 
@@ -36,6 +37,7 @@ struct dt_transformer_options {
     /* With a team, which words this rank has, as dt_shape_words() says; parts 0: all there are.
      * What is asked for in bytes alone needs no more than the parts. */
     struct dt_words words;
+    struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */
@@ -68,6 +70,13 @@ int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t s
                            struct dt_err *err);
 int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                             double *loss_sum, struct dt_err *err);
+/* Where options.stage is a part of the model, both halves are of that part: ids are of the first
+ * stage alone, targets and losses of the last. Before a way forward dt_transformer_input() has what
+ * the stage before gave; behind it, on all stages but the last, dt_transformer_border() has what
+ * goes to the next one. Before the way back the same place has the gradient of that; behind it, on
+ * all stages but the first, that of the input. Device memory, [batch, positions, width]. */
+void *dt_transformer_input(struct dt_transformer *t, size_t slot);
+void *dt_transformer_border(struct dt_transformer *t, size_t slot);
 /* dt_transformer_forward() for a loss that follows from those of all rows: LOSSES, [batch,
  * positions] of the host's memory, are those of each target, 0 where it does not count. With TRAIN
  * the head's gradients are still to come: dt_transformer_weigh(), before anything else goes
@@ -78,7 +87,7 @@ int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot
                         struct dt_err *err);
 int dt_transformer_weigh(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                          const float *weights, float scale, struct dt_err *err);
-/* The losses alone. */
+/* The losses alone, in slot 0. */
 int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batch,
                         const int32_t *ids, const int32_t *targets, double *loss_sum,
                         struct dt_err *err);

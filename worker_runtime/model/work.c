@@ -176,6 +176,17 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
         dt_llama_backward(&b);
 }
 
+/* The last sum, which the next block would make. */
+static void leave(struct dt_transformer *t, const struct dt_work *w)
+{
+    const struct dt_activation_slot *slot = slot_of(t, w);
+    const struct dt_ops *ops = t->device->ops;
+    size_t all = rows_of(w) * t->shape.width;
+    const dt_elem *middle = slot->kept[w->block].middle;
+    ops->cast(all, slot->dstream, ops->elem, middle, ops->elem, t->device->stream);
+    ops->add(all, slot->dstream, t->a.scratch.branch, t->device->stream);
+}
+
 static struct dt_head head_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
@@ -257,6 +268,9 @@ static void tell(void *arg)
     case DT_BLOCK_FORWARD:
         block_forward(t, w, true);
         break;
+    case DT_LEAVE:
+        leave(t, w);
+        break;
     case DT_HEAD:
         head(t, w);
         break;
@@ -283,7 +297,7 @@ static struct dt_tape *tape_for(const struct dt_transformer *t, const struct dt_
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
 {
     bool forward = w->kind == DT_EMBED_FORWARD || (w->kind == DT_BLOCK_FORWARD && !w->again) ||
-                   (w->kind == DT_HEAD && !w->train) || w->kind == DT_LOGITS;
+                   w->kind == DT_LEAVE || (w->kind == DT_HEAD && !w->train) || w->kind == DT_LOGITS;
     struct told told = {t, w};
     dt_work_start_clock(t);
     dt_device_play(t->device, tape_for(t, w), w, sizeof *w, tell, &told);
