@@ -52,7 +52,8 @@ worker_runtime: worker_runtime/device worker_runtime/telemetry rendezvous/protoc
 worker_runtime/zero: worker_runtime
 worker_runtime/mesh: worker_runtime/include
 worker_runtime/model: worker_runtime/zero worker_runtime/mesh
-worker_runtime/ckpt: worker_runtime/mesh worker_runtime/model worker_runtime/optim worker_runtime/lfs_pointer.h
+worker_runtime/pipeline: worker_runtime/model
+worker_runtime/ckpt: worker_runtime/mesh worker_runtime/pipeline worker_runtime/optim worker_runtime/lfs_pointer.h
 worker_runtime/config: worker_runtime/ckpt
 worker_runtime/vault: worker_runtime/zero worker_runtime/coll/wire
 worker_runtime/train: worker_runtime/vault worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/telemetry
