@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/pipeline/split.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A parameter is a weight, a gradient and two moments. */
+#define NUMBERS_OF_PARAM 4
+
+/* Attention's backward goes through its scores once more: five products where forward has two. */
+#define ATTENTION_BACK 2.5
+
+/* Pairs of a token and one that it reads, in a sample. */
+static double pairs_of(const struct dt_shape *s, size_t layer, double positions)
+{
+    double window = (double)dt_shape_window(s, layer);
+    double reach = window > 0 && window < positions ? window : positions;
+    return reach * (reach + 1) / 2 + (positions - reach) * reach;
+}
+
+static double kept_by_block(const struct dt_shape *s, bool recompute)
+{
+    size_t mlp = s->family == DT_GPT2 ? s->inner : 2 * s->inner;
+    size_t streams = s->branch_norms ? 4 : 2;
+    if (recompute)
+        return (double)s->width;
+    return (double)(2 * (s->heads + s->kv_heads) * s->head_dim + mlp + streams * s->width);
+}
+
+/* Products alone: what else there is takes a hundredth of their time. */
+static void weigh_block(struct dt_pipe_unit *u, const struct dt_shape *s, size_t layer,
+                        double positions, bool recompute)
+{
+    double product = u->weight * 2 * positions;
+    double attention = 4 * (double)(s->heads * s->head_dim) * pairs_of(s, layer, positions);
+    u->forward = product + attention;
+    u->input = product + ATTENTION_BACK * attention + (recompute ? u->forward : 0);
+    u->weight = product;
+    u->kept = kept_by_block(s, recompute) * positions;
+}
+
+static void weigh_head(struct dt_pipe_unit *u, const struct dt_shape *s, double positions)
+{
+    double matrix = (double)(s->vocabulary * s->width);
+    u->params += s->tied ? matrix : 0;
+    u->forward = 3 * 2 * matrix * positions;
+    u->weight = 0;
+    u->kept = (double)s->width * positions; /* the gradient of the stream */
+}
+
+struct dt_pipe_unit *dt_pipe_units(const struct dt_shape *s, size_t positions, bool recompute,
+                                   struct dt_err *err)
+{
+    size_t head = dt_shape_unit_count(s) - 1, tensors = dt_shape_tensor_count(s);
+    struct dt_tensor *t = dt_shape_tensors(s, err);
+    struct dt_pipe_unit *units = t ? calloc(head + 1, sizeof *units) : NULL;
+    if (t && !units)
+        dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", head + 1);
+    for (size_t i = 0; units && i < tensors; i++) {
+        units[t[i].unit].params += (double)t[i].count;
+        units[t[i].unit].weight += t[i].rank == 2 ? (double)t[i].count : 0; /* of products */
+    }
+    free(t);
+    if (!units)
+        return NULL;
+    units[0].weight = 0; /* a table is looked up */
+    for (size_t u = 1; u < head; u++)
+        weigh_block(&units[u], s, u - 1, (double)positions, recompute);
+    weigh_head(&units[head], s, (double)positions);
+    return units;
+}
+
+/* -- to stages ------------------------------------------------------------------------------- */
+
+struct load {
+    double time, params, kept;
+};
+
+struct problem {
+    const struct dt_pipe_plan *plan;
+    size_t layers, stages;
+    double samples;
+    struct load *before; /* by unit: of all in front of it */
+    uint16_t *from;      /* [stages, layers + 1]: where a stage begins that ends in front of that
+                            block */
+    double *best, *next; /* by that block: how large the largest of the stages up to one is, and of
+                            those up to the next */
+};
+
+static struct load load_of(const struct problem *x, size_t stage, size_t first, size_t end)
+{
+    const struct load *a = &x->before[stage == 0 ? 0 : first + 1];
+    const struct load *b = &x->before[stage == x->stages - 1 ? x->layers + 2 : end + 1];
+    return (struct load){b->time - a->time, b->params - a->params, b->kept - a->kept};
+}
+
+static double memory_of(const struct problem *x, size_t stage, struct load l)
+{
+    return l.params * NUMBERS_OF_PARAM + l.kept * x->samples * dt_pipe_slots(x->plan, (int)stage);
+}
+
+/* Where STAGE, whose blocks end in front of END, begins so that the largest of the stages up to it
+ * is least: in time, or in memory where none may take longer than LIMIT. The more blocks a stage
+ * has, the larger it is, so the search back from END ends early. */
+static void place_stage(struct problem *x, size_t stage, size_t end, bool memory, double limit)
+{
+    double least = INFINITY;
+    for (size_t first = end; first-- > stage;) {
+        struct load l = load_of(x, stage, first, end);
+        double size = memory ? memory_of(x, stage, l) : l.time;
+        if (l.time > limit || size >= least)
+            break;
+        double most = fmax(size, x->best[first]);
+        if (most >= least)
+            continue;
+        least = most;
+        x->from[stage * (x->layers + 1) + end] = (uint16_t)first;
+    }
+    x->next[end] = least;
+}
+
+static double divide(struct problem *x, bool memory, double limit)
+{
+    for (size_t i = 0; i <= x->layers; i++)
+        x->best[i] = i == 0 ? 0 : INFINITY;
+    for (size_t stage = 0; stage < x->stages; stage++) {
+        for (size_t end = 0; end <= x->layers; end++)
+            place_stage(x, stage, end, memory, limit);
+        double *was = x->best;
+        x->best = x->next;
+        x->next = was;
+    }
+    return x->best[x->layers];
+}
+
+static bool find_memory(struct problem *x)
+{
+    x->before = calloc(x->layers + 3, sizeof *x->before);
+    x->best = calloc(x->layers + 1, sizeof *x->best);
+    x->next = calloc(x->layers + 1, sizeof *x->next);
+    x->from = calloc(x->stages * (x->layers + 1), sizeof *x->from);
+    return x->before && x->best && x->next && x->from;
+}
+
+static void give_back(struct problem *x)
+{
+    free(x->before);
+    free(x->best);
+    free(x->next);
+    free(x->from);
+}
+
+static void add_up(struct problem *x, const struct dt_pipe_unit *units)
+{
+    for (size_t i = 0; i < x->layers + 2; i++) {
+        const struct dt_pipe_unit *u = &units[i];
+        const struct load *b = &x->before[i];
+        x->before[i + 1] = (struct load){b->time + u->forward + u->input + u->weight,
+                                         b->params + u->params, b->kept + u->kept};
+    }
+}
+
+int dt_pipe_split(const struct dt_pipe_plan *p, const struct dt_pipe_unit *units, size_t layers,
+                  size_t samples, size_t *first, struct dt_err *err)
+{
+    struct problem x = {
+        .plan = p, .layers = layers, .stages = (size_t)p->stages, .samples = (double)samples};
+    if (layers < x.stages)
+        return dt_err_set(err, DT_E_USAGE,
+                          "a pipeline of %d stages takes a model of as many blocks at least, "
+                          "and this one has %zu",
+                          p->stages, layers);
+    if (!find_memory(&x)) {
+        give_back(&x);
+        return dt_err_set(err, DT_E_MEMORY, "no memory to split %zu blocks", layers);
+    }
+    add_up(&x, units);
+    divide(&x, true, divide(&x, false, INFINITY));
+    first[x.stages] = layers;
+    for (size_t stage = x.stages; stage-- > 0;)
+        first[stage] = x.from[stage * (layers + 1) + first[stage + 1]];
+    give_back(&x);
+    return 0;
+}
