@@ -233,6 +233,10 @@ TEST(nonsense_is_refused)
     CHECK_FAIL(dt_zero_create_on(&nowhere, story_units, 1, &o, &err) ? 0 : -1, err, "4 is not a");
     o.stage = 1;
     CHECK_FAIL(dt_zero_create_on(&nowhere, &nothing, 1, &o, &err) ? 0 : -1, err, "unit void");
+    o.stage = 3;
+    struct dt_unit some[] = {story_units[0], nothing};
+    CHECK_FAIL(dt_zero_create_on(&nowhere, some, 2, &o, &err) ? 0 : -1, err, "unit void has no");
+    o.stage = 1;
     CHECK_FAIL(dt_zero_create_on(&nowhere, &nothing, 0, &o, &err) ? 0 : -1, err, "without units");
     o.model_type = DT_I64;
     CHECK_FAIL(dt_zero_create_on(&nowhere, story_units, 1, &o, &err) ? 0 : -1, err, "bfloat16");

@@ -40,23 +40,28 @@ static bool next_counted(const struct dt_zero *z, size_t unit, size_t all, size_
     return *begin < all;
 }
 
-/* The same partial sums at every stage, each by the one who owns the shard, so the same norm. An
- * infinite gradient or NaN anywhere makes it infinite or NaN everywhere. */
-static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
+int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err)
 {
     double part;
     struct dt_stretch s;
-    *out = 0;
     for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
         const float *grads = float_grads(z, s.unit, z->rank);
         size_t begin = 0, count;
         while (next_counted(z, s.unit, s.count, &begin, &count)) {
             z->device->ops->sum_squares(count, &part, grads + begin, z->device->stream);
-            *out += part;
+            *square += part;
             begin += count;
         }
     }
-    if (dt_device_sync(z->device, err) < 0)
+    return dt_device_sync(z->device, err);
+}
+
+/* The same partial sums at every stage, each by the one who owns the shard, so the same norm. An
+ * infinite gradient or NaN anywhere makes it infinite or NaN everywhere. */
+static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
+{
+    *out = 0;
+    if (dt_zero_add_square(z, out, err) < 0)
         return -1;
     int64_t from = dt_clock_monotonic_ns();
     int rc = dt_coll_all_reduce(z->host, out, 1, DT_F64, DT_SUM, err);
@@ -159,7 +164,7 @@ static void clear_grads(struct dt_zero *z)
         z->unit[u].reduced = z->unit[u].added = false;
 }
 
-int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
+int dt_zero_settle(struct dt_zero *z, struct dt_err *err)
 {
     if (dt_zero_check_trained(z, err) < 0)
         return -1;
@@ -170,7 +175,12 @@ int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
         if (sum_parts(z, unit, err) < 0)
             return -1;
     z->communication_ns += (uint64_t)(dt_clock_monotonic_ns() - from);
-    return norm_square(z, square, err);
+    return 0;
+}
+
+int dt_zero_norm(struct dt_zero *z, double *square, struct dt_err *err)
+{
+    return dt_zero_settle(z, err) < 0 ? -1 : norm_square(z, square, err);
 }
 
 double dt_zero_factor(const struct dt_zero_update *u, double square, struct dt_zero_updated *out)

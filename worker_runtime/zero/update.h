@@ -17,9 +17,14 @@ void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param);
 
 /* That parameter is the same in the dt_zero of each rank of TEAM, which outlives Z, but each has a
  * part of its gradients alone: they are summed when a step ends. All of TEAM say so of the same
- * parameters. Memory of the host. */
+ * parameters; each has one team at most. Memory of the host. */
 void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team);
 
+/* dt_zero_norm() in its parts, for who adds up the squares of several dt_zero in an order of its
+ * own: waits for the sums of this step; and adds what this rank has of them to *SQUARE, unit by
+ * unit. The first is collective. */
+int dt_zero_settle(struct dt_zero *z, struct dt_err *err);
+int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err);
 /* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
  * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.
  */

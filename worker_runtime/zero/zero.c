@@ -49,14 +49,19 @@ static int check_arguments(const struct dt_unit *units, size_t count,
         return dt_err_set(err, DT_E_USAGE, "words are of frozen float32 parameters alone");
     if (count == 0)
         return dt_err_set(err, DT_E_USAGE, "a model without units has nothing to train");
+    bool whole = o->stage < 2 || (o->stage == 2 && o->full_gradients), any = false;
     for (size_t u = 0; u < count; u++) {
         size_t elements = 0;
         for (size_t p = 0; p < units[u].param_count; p++)
             elements += units[u].params[p].count;
-        if (elements == 0)
+        if (elements == 0 && !whole)
             return dt_err_set(err, DT_E_USAGE, "unit %s has no parameters", units[u].name);
+        any = any || elements > 0;
     }
-    return 0;
+    if (any)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE, "unit %s has no parameters, and no other has any",
+                      units[0].name);
 }
 
 static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct dt_err *err)
