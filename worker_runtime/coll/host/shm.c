@@ -111,7 +111,13 @@ static struct shm_op *op_claim(struct shm *s, const struct dt_coll_call *call)
 static struct shm_op *op_start(struct shm *s, const struct dt_coll_call *call)
 {
     struct shm_op *op = op_claim(s, call);
-    if (!op || shm_is_message(op))
+    if (!op)
+        return op;
+    /* A letter is left at once if there is room for it: who sends may compute then, and who
+     * receives need not wait for that. */
+    if (call->kind == DT_SEND && shm_front(s, op) == op)
+        shm_message_advance(s, op);
+    if (shm_is_message(op))
         return op;
     /* What is large is only announced: ranks do not wait for each other at a start. What is small
      * is handed over at once if it can be. */
