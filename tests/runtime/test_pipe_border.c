@@ -1,0 +1,128 @@
+/* What stages hand each other: all of it, in order, and nobody waits in a circle. */
+#include "tests/runtime/ranks.h"
+#include "worker_runtime/pipeline/border.h"
+#include "worker_runtime/pipeline/order.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#define ROWS(t) (sizeof(t) / sizeof *(t))
+
+struct play {
+    struct dt_pipe_plan plan;
+    size_t count;
+};
+
+static enum dt_way way_of(const struct dt_pipe_op *op)
+{
+    return op->kind == DT_PIPE_FORWARD ? DT_ONWARD : DT_BACK;
+}
+
+/* Of what STAGE makes of a micro-batch; its elements rise from there. */
+static float value(const struct dt_pipe_op *op, int stage)
+{
+    float number = (float)(1000 * op->micro + stage + 1);
+    return op->kind == DT_PIPE_FORWARD ? number : -number;
+}
+
+static void give(struct dt_border *b, const struct dt_pipe_op *op, int stage, size_t count)
+{
+    struct dt_err err = {0};
+    float *made = calloc(count, sizeof *made);
+    for (size_t i = 0; i < count; i++)
+        made[i] = value(op, stage) + (float)i / (float)count;
+    CHECK_OK(dt_border_give(b, way_of(op), made, count, &err), err);
+    memset(made, 0, count * sizeof *made); /* it is ours again */
+    free(made);
+}
+
+static void check(const struct dt_pipe_op *op, int stage, const float *got, size_t count)
+{
+    int from = op->kind == DT_PIPE_FORWARD ? stage - 1 : stage + 1;
+    for (size_t i = 0; i < count; i++)
+        CHECK(got[i] == value(op, from) + (float)i / (float)count);
+}
+
+/* As train/stages.c goes through a list: what is next is asked for before anything is given. */
+static void walks(struct rank_self *me)
+{
+    const struct play *p = me->arg;
+    size_t ops = dt_pipe_op_count(&p->plan);
+    struct dt_pipe_op *list = calloc(ops, sizeof *list);
+    float *room[2] = {calloc(p->count, sizeof(float)), calloc(p->count, sizeof(float))};
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    struct dt_border *b = dt_border_open(world, p->count, DT_F32, &err);
+    CHECK_OK(b ? 0 : -1, err);
+    dt_pipe_list(&p->plan, me->rank, list);
+    for (size_t i = 0; i <= ops; i++) {
+        const struct dt_pipe_op *next = list + i, *op = i > 0 ? next - 1 : NULL;
+        if (i < ops && dt_border_comes(b, way_of(next)))
+            CHECK_OK(dt_border_expect(b, way_of(next), room[i % 2], p->count, &err), err);
+        if (op && dt_border_goes(b, way_of(op)))
+            give(b, op, me->rank, p->count);
+        if (i == ops || !dt_border_comes(b, way_of(next)))
+            continue;
+        CHECK_OK(dt_border_take(b, way_of(next), &err), err);
+        check(next, me->rank, room[i % 2], p->count);
+    }
+    CHECK_OK(dt_border_finish(b, &err), err);
+    CHECK(dt_border_ns(b) > 0);
+    dt_border_close(b);
+    dt_coll_destroy(world);
+    free(room[0]);
+    free(room[1]);
+    free(list);
+}
+
+TEST(stages_get_what_their_neighbours_made)
+{
+    static const struct {
+        struct play play;
+        int per_host;
+    } rows[] = {
+        {{{DT_PIPE_1F1B, 2, 1, 5}, 7}, 2},      {{{DT_PIPE_1F1B, 4, 1, 6}, 40000}, 4},
+        {{{DT_PIPE_1F1B, 4, 1, 2}, 5000}, 4},   {{{DT_PIPE_GPIPE, 3, 1, 7}, 40000}, 3},
+        {{{DT_PIPE_1F1B, 3, 1, 5}, 100000}, 1}, {{{DT_PIPE_GPIPE, 4, 1, 4}, 20000}, 2},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct play p = rows[i].play;
+        CHECK_ROW("%s, %d stages, %d micro-batches of %zu numbers, %d stages to a host",
+                  dt_pipe_schedule_name(p.plan.schedule), p.plan.stages, p.plan.micros, p.count,
+                  rows[i].per_host);
+        ranks_end(ranks_start_on(p.plan.stages, rows[i].per_host, walks, &p));
+    }
+}
+
+/* Two are on their way while nobody takes them: the giver says when the taker may begin. */
+static void runs_ahead(struct rank_self *me)
+{
+    atomic_int *gave = me->shared;
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    struct dt_border *b = dt_border_open(world, 30000, DT_F32, &err);
+    float *room = calloc(30000, sizeof *room);
+    CHECK_OK(b ? 0 : -1, err);
+    for (int i = 0; i < 2; i++) {
+        struct dt_pipe_op op = {.micro = i};
+        if (me->rank == 0) {
+            give(b, &op, 0, 30000);
+            atomic_fetch_add(gave, 1);
+            continue;
+        }
+        while (atomic_load(gave) < 2) /* it does not wait for us */
+            sched_yield();
+        CHECK_OK(dt_border_expect(b, DT_ONWARD, room, 30000, &err), err);
+        CHECK_OK(dt_border_take(b, DT_ONWARD, &err), err);
+        check(&op, 1, room, 30000);
+    }
+    CHECK_OK(dt_border_finish(b, &err), err);
+    dt_border_close(b);
+    dt_coll_destroy(world);
+    free(room);
+}
+
+TEST(who_gives_goes_on_two_ahead_of_who_takes)
+{
+    ranks_run(2, runs_ahead, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One group serves both ways, since whoever waits in it moves all that is under way there: towards
+ * a neighbour only one way goes, so messages of two ways never stand in one queue. */
+#include "worker_runtime/pipeline/border.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAYS = 2, AHEAD = 2 };
+
+/* What goes one way. Rooms are used in turn: one is free when what was in it has been taken. */
+struct way {
+    char *room[AHEAD];
+    struct dt_coll_handle given[AHEAD], expected;
+    bool under_way[AHEAD], expects;
+    size_t next;
+};
+
+struct dt_border {
+    struct dt_coll *group;
+    enum dt_dtype type;
+    size_t most;
+    void *memory;
+    struct way way[WAYS];
+    uint64_t ns;
+};
+
+/* The neighbour to which a way goes, or from which it comes. */
+static int neighbour(const struct dt_border *b, enum dt_way way, bool comes)
+{
+    return dt_coll_rank(b->group) + ((way == DT_ONWARD) == comes ? -1 : 1);
+}
+
+static bool is_there(const struct dt_border *b, int rank)
+{
+    return rank >= 0 && rank < dt_coll_size(b->group);
+}
+
+bool dt_border_comes(const struct dt_border *b, enum dt_way way)
+{
+    return is_there(b, neighbour(b, way, true));
+}
+
+bool dt_border_goes(const struct dt_border *b, enum dt_way way)
+{
+    return is_there(b, neighbour(b, way, false));
+}
+
+struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
+                                 struct dt_err *err)
+{
+    size_t bytes = most * dt_dtype_size(type);
+    struct dt_border *b = calloc(1, sizeof *b);
+    if (!b) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for what stages hand each other");
+        return NULL;
+    }
+    *b = (struct dt_border){.group = g, .type = type, .most = most};
+    /* From memory of the group the neighbour reads what it takes without a copy in between. */
+    b->memory = dt_coll_alloc(g, WAYS * AHEAD * bytes, DT_OWN, err);
+    if (!b->memory) {
+        dt_err_wrap(err, "what stages hand each other");
+        free(b);
+        return NULL;
+    }
+    for (size_t i = 0; i < WAYS * AHEAD; i++)
+        b->way[i / AHEAD].room[i % AHEAD] = (char *)b->memory + i * bytes;
+    return b;
+}
+
+void dt_border_close(struct dt_border *b)
+{
+    if (!b)
+        return;
+    dt_coll_release(b->group, b->memory);
+    free(b);
+}
+
+int dt_border_expect(struct dt_border *b, enum dt_way way, void *to, size_t count,
+                     struct dt_err *err)
+{
+    struct way *w = &b->way[way];
+    struct dt_coll_call call = {.kind = DT_RECV,
+                                .recv = to,
+                                .count = count,
+                                .type = b->type,
+                                .peer = neighbour(b, way, true)};
+    assert(!w->expects && count <= b->most);
+    if (dt_coll_start(b->group, &call, &w->expected, err) < 0)
+        return -1;
+    w->expects = true;
+    return 0;
+}
+
+int dt_border_take(struct dt_border *b, enum dt_way way, struct dt_err *err)
+{
+    struct way *w = &b->way[way];
+    int64_t from = dt_clock_monotonic_ns();
+    assert(w->expects);
+    w->expects = false;
+    int rc = dt_coll_wait(b->group, &w->expected, err);
+    b->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    return rc;
+}
+
+static int clear_room(struct dt_border *b, struct way *w, size_t room, struct dt_err *err)
+{
+    int64_t from = dt_clock_monotonic_ns();
+    if (!w->under_way[room])
+        return 0;
+    w->under_way[room] = false;
+    int rc = dt_coll_wait(b->group, &w->given[room], err);
+    b->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    return rc;
+}
+
+int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
+                   struct dt_err *err)
+{
+    struct way *w = &b->way[way];
+    size_t room = w->next;
+    struct dt_coll_call call = {.kind = DT_SEND,
+                                .send = w->room[room],
+                                .count = count,
+                                .type = b->type,
+                                .peer = neighbour(b, way, false)};
+    assert(count <= b->most);
+    if (clear_room(b, w, room, err) < 0)
+        return -1;
+    if (count > 0)
+        memcpy(w->room[room], from, count * dt_dtype_size(b->type));
+    if (dt_coll_start(b->group, &call, &w->given[room], err) < 0)
+        return -1;
+    w->under_way[room] = true;
+    w->next = (room + 1) % AHEAD;
+    return 0;
+}
+
+int dt_border_finish(struct dt_border *b, struct dt_err *err)
+{
+    for (int way = 0; way < WAYS; way++)
+        for (size_t room = 0; room < AHEAD; room++)
+            if (clear_room(b, &b->way[way], room, err) < 0)
+                return -1;
+    return 0;
+}
+
+uint64_t dt_border_ns(const struct dt_border *b)
+{
+    return b->ns;
+}

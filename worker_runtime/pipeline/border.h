@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between neighbouring stages of a pipeline: streams go onward, to the next stage, and their
+ * gradients back, to the one before. What is given is taken in the order in which it was given.
+ *
+ * Who gives goes on at once, up to two ahead of who takes; who is told early what will come next,
+ * has it as soon as it is there. A stage asks for what it needs next before it gives what it has
+ * made, so that no two wait for each other: that holds for every list of order.h. */
+#ifndef DT_WORKER_RUNTIME_PIPELINE_BORDER_H
+#define DT_WORKER_RUNTIME_PIPELINE_BORDER_H
+
+#include <dtrun/coll.h>
+
+struct dt_border;
+
+enum dt_way { DT_ONWARD, DT_BACK };
+
+/* Collective over the stages, G, which outlives it: ranks in the order of their stages. MOST: what
+ * one message holds, in elements of TYPE. */
+struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
+                                 struct dt_err *err);
+void dt_border_close(struct dt_border *b);
+
+/* Whether there is a stage that gives, and one that takes, on that way. */
+bool dt_border_comes(const struct dt_border *b, enum dt_way way);
+bool dt_border_goes(const struct dt_border *b, enum dt_way way);
+
+/* The next message on that way is to be put into TO, which is the library's until dt_border_take()
+ * of the same way; one at a time. */
+int dt_border_expect(struct dt_border *b, enum dt_way way, void *to, size_t count,
+                     struct dt_err *err);
+int dt_border_take(struct dt_border *b, enum dt_way way, struct dt_err *err);
+/* FROM is the caller's again when this returns. */
+int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
+                   struct dt_err *err);
+/* All that was given has been taken. */
+int dt_border_finish(struct dt_border *b, struct dt_err *err);
+
+/* Nanoseconds spent in all of this, ever. */
+uint64_t dt_border_ns(const struct dt_border *b);
+
+#endif
