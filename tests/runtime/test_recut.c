@@ -3,6 +3,7 @@
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ckpt/recut.h"
+#include "worker_runtime/model/stage.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
@@ -13,17 +14,21 @@ static const struct dt_shape shapes[] = {
     {DT_QWEN2, 1, 8, 2, 10, 4, 8, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
     /* More words than one exchange takes. */
     {DT_LLAMA, 1, 4, 4, 8, 2, 12, 6, 140000, 1e-5f, 100, 0.02f, .tied = true},
+    {DT_GPT2, 5, 4, 4, 8, 2, 12, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
+    {DT_LLAMA, 5, 4, 2, 8, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = false},
 };
 
 struct play {
     const struct dt_shape *shape;
-    int tensor;
+    int tensor, stages;
 };
+
+#define STAGES_MOST 4
 
 /* All that stands between a model and its cut on one rank. */
 struct cut {
     struct dt_shape part;
-    struct dt_tensor *parts;
+    struct dt_tensor *of_stage[STAGES_MOST], *parts; /* this rank's stage's */
     struct dt_ckpt_model whole, own;
     struct dt_recut recut;
     struct dt_layout files_layout, here_layout;
@@ -35,19 +40,26 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
 {
     struct dt_err err = {0};
     int rank = dt_coll_rank(world), ranks = dt_coll_size(world);
-    *c = (struct cut){.recut = {.mesh = {{1, ranks / p->tensor, 1, 1, p->tensor}}, .world = world}};
+    int data = ranks / p->tensor / p->stages;
+    size_t layers = p->shape->layers, stages = (size_t)p->stages;
+    *c = (struct cut){.recut = {.mesh = {{p->stages, data, 1, 1, p->tensor}}, .world = world}};
     CHECK_OK(dt_shape_cut(p->shape, (size_t)p->tensor, &c->part, &err), err);
-    c->parts = dt_shape_tensors(&c->part, &err);
-    c->recut.parts = c->parts;
+    struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
+    for (size_t i = 0; i < stages; i++) {
+        const struct dt_stage stage = {layers * i / stages, layers * (i + 1) / stages};
+        c->of_stage[i] = dt_shape_tensors(&c->part, &err);
+        dt_stage_keep(&c->part, &stage, c->of_stage[i]);
+    }
+    c->parts = c->of_stage[place.index[DT_MESH_PP]];
+    c->recut.parts = c->of_stage;
     c->whole = (struct dt_ckpt_model){.shape = p->shape,
                                       .tensors = dt_shape_tensors(p->shape, &err),
                                       .count = dt_shape_tensor_count(p->shape),
                                       .recut = &c->recut};
     c->own = (struct dt_ckpt_model){
         .shape = &c->part, .tensors = c->parts, .count = dt_shape_tensor_count(&c->part)};
-    struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
     CHECK_OK(dt_ckpt_cut(&c->whole, (size_t)ranks, &c->files_layout, &err), err);
-    CHECK_OK(dt_ckpt_cut(&c->own, (size_t)(ranks / p->tensor), &c->here_layout, &err), err);
+    CHECK_OK(dt_ckpt_cut(&c->own, (size_t)data, &c->here_layout, &err), err);
     c->files.steps = c->here.steps = &c->steps;
     CHECK_OK(dt_ckpt_shards_init(&c->files, &c->files_layout, (size_t)rank, NULL, &err), err);
     CHECK_OK(
@@ -62,7 +74,8 @@ static void close_cut(struct cut *c)
     dt_layout_finish(&c->files_layout);
     dt_layout_finish(&c->here_layout);
     free(c->whole.tensors);
-    free(c->parts);
+    for (size_t i = 0; i < STAGES_MOST; i++)
+        free(c->of_stage[i]);
 }
 
 /* An element of a whole model has its own number as its value: float holds as many of them. */
@@ -136,13 +149,14 @@ static void there_and_back(struct rank_self *me)
 TEST(elements_go_to_who_has_them_and_back)
 {
     static const struct {
-        int shape, ranks, tensor;
-    } rows[] = {{0, 2, 2}, {0, 4, 2}, {0, 4, 4}, {1, 4, 4}, {1, 6, 2}, {1, 4, 2},
-                {2, 2, 2}, {2, 6, 2}, {3, 4, 4}, {3, 8, 4}, {4, 4, 2}};
+        int shape, ranks, tensor, stages;
+    } rows[] = {{0, 2, 2, 1}, {0, 4, 2, 1}, {0, 4, 4, 1}, {1, 4, 4, 1}, {1, 6, 2, 1}, {1, 4, 2, 1},
+                {2, 2, 2, 1}, {2, 6, 2, 1}, {3, 4, 4, 1}, {3, 8, 4, 1}, {4, 4, 2, 1}, {5, 2, 1, 2},
+                {5, 6, 1, 3}, {5, 8, 2, 2}, {5, 8, 2, 4}, {6, 3, 1, 3}, {6, 8, 2, 2}, {6, 8, 4, 2}};
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct play p = {&shapes[rows[i].shape], rows[i].tensor};
-        CHECK_ROW("shape %d, %d ranks, %d of them for tensors", rows[i].shape, rows[i].ranks,
-                  rows[i].tensor);
+        struct play p = {&shapes[rows[i].shape], rows[i].tensor, rows[i].stages};
+        CHECK_ROW("shape %d, %d ranks, %d of them for tensors, %d stages", rows[i].shape,
+                  rows[i].ranks, rows[i].tensor, rows[i].stages);
         ranks_run(rows[i].ranks, there_and_back, &p);
     }
 }

@@ -126,8 +126,7 @@ def is_refused(s):
     rows = (({"parallel": {"tensor": 3}}, 3, r"4 heads cannot be cut by 3; this model can be cut by 2 and 4$"),
             ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor: 2 does not divide the number of ranks, 3: give another --nproc-per-node"),
             ({"parallel": {"tensor": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not cut"),
-            ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"),
-            ({"parallel": {"pipeline": 2}}, 2, r"parallel.pipeline"))
+            ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"))
     for number, (keys, world, words) in enumerate(rows):
         c = s.config("refused%d.json" % number, model=GPT2, **keys)
         program = s.start(c, world=world)

@@ -60,6 +60,7 @@ struct dt_ckpt_state {
     struct dt_ckpt_best best;
     int world, stage; /* at save; for people */
     int tensor;       /* ranks that shared each tensor then; 0: 1 */
+    int pipeline;     /* and stages of a pipeline */
     char run_id[128];
     int64_t round;
     uint64_t job_mark;     /* drawn by chance for the job; 0: not known */

@@ -125,6 +125,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
     dt_json_put_int(w, "stage", s->stage);
     if (s->tensor > 1)
         dt_json_put_int(w, "tensor", s->tensor);
+    if (s->pipeline > 1)
+        dt_json_put_int(w, "pipeline", s->pipeline);
     dt_json_put_text(w, "run_id", s->run_id);
     dt_json_put_int(w, "round", s->round);
     if (s->job_mark)
@@ -316,6 +318,8 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
         read_small(doc, NULL, "stage", &s->stage, err) < 0 ||
         (dt_json_has(doc->root, "tensor") &&
          read_small(doc, NULL, "tensor", &s->tensor, err) < 0) ||
+        (dt_json_has(doc->root, "pipeline") &&
+         read_small(doc, NULL, "pipeline", &s->pipeline, err) < 0) ||
         dt_json_string(doc, NULL, "run_id", &run_id, err) < 0 ||
         dt_json_int(doc, NULL, "round", -EXACT_MAX, EXACT_MAX, &s->round, err) < 0)
         return -1;

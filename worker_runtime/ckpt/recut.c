@@ -18,6 +18,7 @@ struct run {
  * makes it. */
 struct walk {
     const struct dt_ckpt_model *m;
+    const struct dt_tensor *parts; /* of the rank's stage */
     const struct dt_layout_unit *here, *file;
     struct dt_mesh_place place;
     size_t unit, tensor; /* the next one of the unit may be in */
@@ -25,13 +26,17 @@ struct walk {
     bool all;            /* what the first of those who have the same counts for, too */
 };
 
-static struct walk walk_of(const struct dt_ckpt_model *m, const struct dt_layout *here,
+/* STAGES: how each one's shards lie. */
+static struct walk walk_of(const struct dt_ckpt_model *m, const struct dt_layout *stages,
                            const struct dt_layout *file, size_t unit, int rank, bool all)
 {
+    struct dt_mesh_place place = dt_mesh_place(&m->recut->mesh, rank);
+    size_t stage = (size_t)place.index[DT_MESH_PP];
     struct walk w = {.m = m,
-                     .here = &here->unit[unit],
+                     .parts = m->recut->parts[stage],
+                     .here = &stages[stage].unit[unit],
                      .file = &file->unit[unit],
-                     .place = dt_mesh_place(&m->recut->mesh, rank),
+                     .place = place,
                      .unit = unit,
                      .all = all};
     size_t index = (size_t)w.place.index[DT_MESH_DP];
@@ -43,10 +48,19 @@ static struct walk walk_of(const struct dt_ckpt_model *m, const struct dt_layout
 /* Skips tensors that end before what is next. */
 static const struct dt_tensor *tensor_at(struct walk *w)
 {
-    const struct dt_tensor *t = w->m->recut->parts;
+    const struct dt_tensor *t = w->parts;
     while (t[w->tensor].unit != w->unit || t[w->tensor].offset + t[w->tensor].count <= w->at)
         w->tensor++;
     return &t[w->tensor];
+}
+
+/* An earlier stage has the same: the words, where the head is tied. */
+static bool is_earlier(const struct walk *w)
+{
+    bool earlier = false;
+    for (int i = 0; i < w->place.index[DT_MESH_PP]; i++)
+        earlier = earlier || w->m->recut->parts[i][w->tensor].count > 0;
+    return earlier;
 }
 
 static bool next_run(struct walk *w, struct run *out)
@@ -58,7 +72,7 @@ static bool next_run(struct walk *w, struct run *out)
         struct dt_tensor_part p;
         size_t first = w->at - own->offset, last = own->offset + own->count, count, file;
         dt_shape_part(w->m->shape, whole, parts, index, &p);
-        if (index % p.copies > 0 && !w->all) {
+        if (!w->all && (index % p.copies > 0 || is_earlier(w))) {
             w->at = last;
             continue;
         }
@@ -98,6 +112,7 @@ struct stream {
 struct exchange {
     const struct dt_ckpt_model *m;
     const struct dt_zero_state *here, *files;
+    struct dt_layout *stages; /* how each one's shards lie: HERE's as this rank's does */
     bool to_files;
     int rank, world;
     size_t at_once; /* elements from one rank to another */
@@ -108,7 +123,7 @@ struct exchange {
 
 static struct walk walk(const struct exchange *x, size_t unit, int rank)
 {
-    return walk_of(x->m, x->here->layout, x->files->layout, unit, rank, !x->to_files);
+    return walk_of(x->m, x->stages, x->files->layout, unit, rank, !x->to_files);
 }
 
 /* MINE: of this rank's runs, those that PEER has in files; else the other way around. */
@@ -197,9 +212,42 @@ static int swap_all(const struct exchange *x, struct dt_err *err)
     return 0;
 }
 
+static int lay_stage(const struct dt_ckpt_model *m, size_t stage, size_t units,
+                     struct dt_layout *out, struct dt_err *err)
+{
+    const struct dt_tensor *parts = m->recut->parts[stage];
+    size_t *sizes = calloc(units, sizeof *sizes);
+    if (!sizes)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", units);
+    for (size_t i = 0; i < m->count; i++)
+        sizes[parts[i].unit] += parts[i].count;
+    int rc = dt_layout_init(out, sizes, units, (size_t)m->recut->mesh.size[DT_MESH_DP], err);
+    free(sizes);
+    return rc;
+}
+
+static int lay_stages(struct exchange *x, struct dt_err *err)
+{
+    size_t count = (size_t)x->m->recut->mesh.size[DT_MESH_PP];
+    x->stages = calloc(count, sizeof *x->stages);
+    if (!x->stages)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", count);
+    for (size_t i = 0; i < count; i++)
+        if (lay_stage(x->m, i, x->files->layout->units, &x->stages[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static void forget_stages(struct exchange *x)
+{
+    for (int i = 0; x->stages && i < x->m->recut->mesh.size[DT_MESH_PP]; i++)
+        dt_layout_finish(&x->stages[i]);
+    free(x->stages);
+}
+
 static int exchange(struct exchange *x, struct dt_err *err)
 {
-    int rc = 0;
+    int rc = lay_stages(x, err);
     x->rank = dt_coll_rank(x->m->recut->world);
     x->world = dt_coll_size(x->m->recut->world);
     size_t ranks = (size_t)x->world, each = AT_ONCE / ranks;
@@ -209,7 +257,7 @@ static int exchange(struct exchange *x, struct dt_err *err)
     x->out = calloc(ranks, sizeof *x->out);
     x->in = calloc(ranks, sizeof *x->in);
     x->to = calloc(ranks, sizeof *x->to);
-    if (!x->send || !x->recv || !x->out || !x->in || !x->to)
+    if (rc == 0 && (!x->send || !x->recv || !x->out || !x->in || !x->to))
         rc = dt_err_set(err, DT_E_MEMORY, "no memory to cut the model for %d ranks anew", x->world);
     rc = dt_agree(x->m->recut->world, rc, err);
     if (rc == 0)
@@ -219,6 +267,7 @@ static int exchange(struct exchange *x, struct dt_err *err)
     free(x->out);
     free(x->in);
     free(x->to);
+    forget_stages(x);
     return rc;
 }
 
@@ -234,6 +283,19 @@ int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_stat
 {
     struct exchange x = {.m = m, .here = here, .files = files};
     return exchange(&x, err);
+}
+
+int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, struct dt_err *err)
+{
+    *most = 0;
+    for (int i = 0; i < m->recut->mesh.size[DT_MESH_PP]; i++) {
+        struct dt_layout l;
+        if (lay_stage(m, (size_t)i, units, &l, err) < 0)
+            return -1;
+        *most = l.shard > *most ? l.shard : *most;
+        dt_layout_finish(&l);
+    }
+    return 0;
 }
 
 size_t dt_recut_place(const struct dt_ckpt_model *m, size_t tensor, size_t at, size_t *count)

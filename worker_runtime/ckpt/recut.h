@@ -3,7 +3,7 @@
  * which is what files hold: elements go straight from who has them to who writes them, and back.
  * So a file is the same whatever the mesh, and none of it is read or written in small pieces.
  *
- * Each rank has its part of every tensor, and of that, its data group's shard. */
+ * Each rank has its part of every tensor of its stage, and of that, its data group's shard. */
 #ifndef DT_WORKER_RUNTIME_CKPT_RECUT_H
 #define DT_WORKER_RUNTIME_CKPT_RECUT_H
 
@@ -11,9 +11,11 @@
 #include "worker_runtime/mesh/mesh.h"
 
 struct dt_recut {
-    /* Of this rank; all ranks have parts of the same sizes, some with padding at their end. */
-    const struct dt_tensor *parts;
-    struct dt_mesh_shape mesh; /* of data and tensors; the rest is 1 */
+    /* What a rank of each stage has, tensor by tensor, as M->tensors are; all ranks of a stage have
+     * parts of the same sizes, some with padding at their end, and none of other stages' tensors.
+     */
+    struct dt_tensor *const *parts;
+    struct dt_mesh_shape mesh; /* of stages, data and tensors; the rest is 1 */
     struct dt_coll *world;
 };
 
@@ -23,6 +25,10 @@ int dt_recut_to_files(const struct dt_ckpt_model *m, const struct dt_zero_state 
                       const struct dt_zero_state *files, struct dt_err *err);
 int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_state *files,
                         const struct dt_zero_state *here, struct dt_err *err);
+
+/* Of the ranks of all stages, whose parts are in so many UNITS, the largest number of elements that
+ * all shards of one have together. */
+int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, struct dt_err *err);
 
 /* Where element AT of this rank's part of a tensor is in the tensor, and how many of *COUNT stand
  * behind each other there as here: those that *COUNT is then. DT_PADDING: nowhere, they are 0. M

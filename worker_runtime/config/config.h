@@ -11,6 +11,7 @@
 #include "worker_runtime/optim/dpo.h"
 #include "worker_runtime/optim/loss_scaler.h"
 #include "worker_runtime/optim/schedule.h"
+#include "worker_runtime/pipeline/order.h"
 
 #include <dtrun/zero.h>
 
@@ -80,7 +81,9 @@ struct dt_config_train {
 
 /* How the ranks share the work: so many of them share ... */
 struct dt_config_parallel {
-    int tensor; /* ... each block, part of its tensors each; 1: none do */
+    int tensor;   /* ... each block, part of its tensors each; 1: none do */
+    int pipeline; /* ... the model, some of its blocks each; 1: none do */
+    enum dt_pipe_schedule schedule;
 };
 
 struct dt_config_batch {

@@ -181,6 +181,13 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"hybrid_engine", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"monitor_config", .kind = DT_KEY_IDLE, .words = "write csv_monitor, or train.metrics for lines of JSON; it is ignored"},
     {"nebula", .kind = DT_KEY_IDLE, .words = NO_MEANING},
+    {"pipeline", .kind = DT_KEY_BLOCK},
+    {"pipeline.stages", .kind = DT_KEY_SMALL, .at = AT(pipeline_too), .min = 0, .max = 65536, .automatic = DT_AUTO_DEFAULT},
+    {"pipeline.partition", .kind = DT_KEY_SAME},
+    {"pipeline.seed_layers", .kind = DT_KEY_IDLE, .words = NO_MEANING},
+    {"pipeline.activation_checkpoint_interval", .kind = DT_KEY_IDLE, .words = "write model.activation_checkpointing; it is ignored"},
+    {"pipeline.pipe_partitioned", .kind = DT_KEY_SAME},
+    {"pipeline.grad_partitioned", .kind = DT_KEY_SAME},
     {"sparse_attention", .kind = DT_KEY_REFUSE, .words = NUMERICS "; remove it"},
     {"tensor_parallel", .kind = DT_KEY_BLOCK},
     {"tensor_parallel.autotp_size", .kind = DT_KEY_SMALL, .at = AT(tensor_too), .min = 0, .max = 65536},
@@ -224,6 +231,8 @@ const struct dt_key dt_own_keys[] = {
 
     {"parallel", .kind = DT_KEY_BLOCK},
     {"parallel.tensor", .kind = DT_KEY_SMALL, .at = AT(tensor), .min = 1, .max = 65536},
+    {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline), .min = 1, .max = 4096},
+    {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe"},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
     {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},

@@ -67,7 +67,9 @@ struct dt_config_draft {
     int lora_base; /* which of the words of "lora.base" */
     /* Of the document; NULL: not written. */
     const struct cJSON *lora_targets, *lora_saved, *lora_ranks, *lora_alphas;
-    int tensor, tensor_too; /* ours, and DeepSpeed's, of which 0 is none */
+    int tensor, tensor_too;     /* ours, and DeepSpeed's, of which 0 is none */
+    int pipeline, pipeline_too; /* likewise */
+    int pipeline_order;         /* which of the words of "parallel.schedule" */
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;

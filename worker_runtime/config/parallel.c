@@ -18,6 +18,21 @@ static int settle_tensor(const struct dt_reading *r)
     return 0;
 }
 
+static int settle_pipeline(const struct dt_reading *r)
+{
+    struct dt_config_draft *d = r->draft;
+    int *pipeline = &d->c.parallel.pipeline;
+    bool both = d->pipeline != DT_UNSET && d->pipeline_too > 0;
+    if (both && d->pipeline != d->pipeline_too)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.pipeline is %d, and pipeline.stages says %d; drop one of them",
+                          d->pipeline, d->pipeline_too);
+    *pipeline = d->pipeline != DT_UNSET ? d->pipeline : d->pipeline_too;
+    *pipeline = *pipeline > 0 ? *pipeline : 1;
+    d->c.parallel.schedule = d->pipeline_order ? DT_PIPE_GPIPE : DT_PIPE_1F1B;
+    return 0;
+}
+
 /* What each rank would have to know of the others' parts, and does not. */
 static int check_tensor(const struct dt_config *c, struct dt_err *err)
 {
@@ -35,14 +50,45 @@ static int check_tensor(const struct dt_config *c, struct dt_err *err)
     return 0;
 }
 
+/* What the stages of a pipeline do not do so far, or would do badly. */
+static int check_pipeline(const struct dt_config *c, struct dt_err *err)
+{
+    size_t layers = c->model.shape.layers;
+    if (c->lora.r > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: layers with adapters beside them are not shared so "
+                          "far; drop it, or the block \"lora\"");
+    if (c->dpo.on)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: it does not go with the block \"dpo\" so far; drop "
+                          "one of them");
+    if ((size_t)c->parallel.pipeline > layers)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: %d stages want a layer each at least, and this model "
+                          "has %zu; give %zu or less",
+                          c->parallel.pipeline, layers, layers);
+    if (c->zero.stage == 3)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: ZeRO stage 3 would gather each parameter anew for "
+                          "each micro-batch, forward and backward; give a "
+                          "zero_optimization.stage of 2 or less");
+    if (c->train.balance != DT_BALANCE_OFF)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: all stages go through the same micro-batches, so "
+                          "none can be dealt anew; drop it, or train.dynamic_accumulation");
+    return 0;
+}
+
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
     struct dt_config *c = &r->draft->c;
-    if (settle_tensor(r) < 0)
+    if (settle_tensor(r) < 0 || settle_pipeline(r) < 0)
         return -1;
-    if (c->parallel.tensor == 1 || !c->has_model)
+    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1) || !c->has_model)
         return 0;
-    if (check_tensor(c, r->err) < 0)
+    if (c->parallel.tensor > 1 && check_tensor(c, r->err) < 0)
+        return -1;
+    if (c->parallel.pipeline > 1 && check_pipeline(c, r->err) < 0)
         return -1;
     return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, r->err) : 0;
 }

@@ -3,7 +3,7 @@
  *
  *     train.c     the loop
  *     setup.c     makes and ends all of this
- *     parallel.c  how the ranks share the work
+ *     parallel.c  how the ranks share the work; stages.c: the stages of a pipeline
  *     base.c      has the frozen model where adapters are trained
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
@@ -30,6 +30,7 @@
 #include "worker_runtime/train/balance.h"
 #include "worker_runtime/train/best.h"
 #include "worker_runtime/train/keeper.h"
+#include "worker_runtime/train/stages.h"
 #include "worker_runtime/train/train.h"
 #include "worker_runtime/train/uploader.h"
 
@@ -74,10 +75,15 @@ struct dt_trainer {
     struct dt_recut recut;
     struct dt_team team;
     struct dt_coll
-        *kv_team;           /* of those of the team that have the same key/value head; NULL: none */
-    struct dt_lora lora;    /* the configuration's; its seed is the run's */
-    char weights[PATH_MAX]; /* the folder with those that the run begins from; "": chance does */
-    char from[PATH_MAX];    /* that with the adapters it begins from; "": new ones */
+        *kv_team;          /* of those of the team that have the same key/value head; NULL: none */
+    struct dt_stage stage; /* the blocks that it has */
+    struct dt_tensor **stage_parts; /* of each stage, this one's among them; NULL with PARTS */
+    struct dt_coll
+        *ends; /* of the first and the last stage, where both have the words; else NULL */
+    struct dt_stages *stages; /* NULL: there is one */
+    struct dt_lora lora;      /* the configuration's; its seed is the run's */
+    char weights[PATH_MAX];   /* the folder with those that the run begins from; "": chance does */
+    char from[PATH_MAX];      /* that with the adapters it begins from; "": new ones */
     struct dt_unit *units;
     size_t unit_count;
     struct dt_param *params;
@@ -131,6 +137,19 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
 static inline const struct dt_mesh_axis *dt_trainer_tensor(const struct dt_trainer *t)
 {
     return &t->mesh.axis[DT_MESH_TP];
+}
+
+/* The ranks that have other blocks, and the same samples. */
+static inline const struct dt_mesh_axis *dt_trainer_pipeline(const struct dt_trainer *t)
+{
+    return &t->mesh.axis[DT_MESH_PP];
+}
+
+/* Of those who compute a loss together, the one that tells it. */
+static inline bool dt_trainer_tells_loss(const struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *pipeline = dt_trainer_pipeline(t);
+    return dt_team_is_first(&t->team) && pipeline->index == pipeline->size - 1;
 }
 
 /* The model's own parameters. */

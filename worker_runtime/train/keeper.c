@@ -100,6 +100,25 @@ static uint64_t mix_shares(const struct dt_lora *l, const struct dt_shape *s)
     return all;
 }
 
+/* What one rank of a mesh has is of use to the same one of the same mesh alone; but all have the
+ * same job, of the whole model. */
+static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
+{
+    const struct dt_config_parallel *p = &t->config->parallel;
+    struct dt_unit *units;
+    struct dt_param *params;
+    char meaning[100];
+    snprintf(meaning, sizeof meaning, "%d ranks, %d to a block, %d stages", t->ranks, p->tensor,
+             p->pipeline);
+    if (dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count, &units, &params, NULL) < 0)
+        return 0; /* nobody else's */
+    uint64_t job =
+        dt_vault_job(run_id, meaning, units, t->unit_count, sizeof(struct dt_kept_state));
+    free(units);
+    free(params);
+    return job;
+}
+
 uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base)
 {
     const struct dt_lora *l = t->saved.lora;
@@ -108,10 +127,8 @@ uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const cha
         snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %" PRIx64 ", %d, %d, nf4 %d, %s",
                  l->r, (double)l->alpha, mix_shares(l, &t->config->model.shape), l->rslora, l->dora,
                  t->config->lora_nf4, base ? base : "");
-    /* What one rank of a team has is of use to the same one alone. */
     if (t->parts)
-        snprintf(meaning, sizeof meaning, "%d ranks, %d to a block", t->ranks,
-                 t->config->parallel.tensor);
+        return job_of_mesh(t, run_id);
     return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
 }
 
@@ -127,6 +144,9 @@ int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
         .world = t->ranks,
         .host = dt_context_host(t->context),
         .epoch = dt_context_epoch(t->context)};
+    if (t->parts && dt_recut_shard(&t->saved, t->unit_count, &k->shard, err) < 0)
+        return -1;
+    o.shard = k->shard;
     k->last = calloc(1, sizeof *k->last);
     k->vault = k->last ? dt_vault_open(&o, err) : NULL;
     if (choose(t, err) < 0)
@@ -149,17 +169,18 @@ void dt_keeper_settle_start(struct dt_trainer *t, int64_t step)
     t->skipped = k->last->skipped;
 }
 
-/* How the images of all ranks are cut. Where ranks share tensors, each has the shards of a model of
- * its own: together they are as those of one that is so many times as large. */
+/* How the images of all ranks are cut. Where ranks share more than data, each has shards of a model
+ * of its own: together they are as those of one unit, of which each rank has as much. */
 static int cut_images(const struct dt_trainer *t, struct dt_layout *out, struct dt_err *err)
 {
     const struct dt_layout *own = dt_zero_layout(t->zero);
     size_t ranks = (size_t)t->ranks, *sizes = calloc(own->units, sizeof *sizes);
+    size_t units = t->parts ? 1 : own->units, all = t->keeper.shard * ranks;
     if (!sizes)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", own->units);
-    for (size_t u = 0; u < own->units; u++)
-        sizes[u] = t->parts ? own->unit[u].shard * ranks : own->unit[u].size;
-    int rc = dt_layout_init(out, sizes, own->units, ranks, err);
+    for (size_t u = 0; u < units; u++)
+        sizes[u] = t->parts ? all : own->unit[u].size;
+    int rc = dt_layout_init(out, sizes, units, ranks, err);
     free(sizes);
     return rc;
 }
@@ -190,7 +211,8 @@ int dt_keeper_load(struct dt_trainer *t, struct dt_err *err)
 /* For the images of each rank of this host, as far as it is known how many they are. */
 static struct dt_vault_need need_of(const struct dt_trainer *t)
 {
-    return (struct dt_vault_need){.shard = dt_zero_layout(t->zero)->shard,
+    size_t own = dt_zero_layout(t->zero)->shard;
+    return (struct dt_vault_need){.shard = t->keeper.shard ? t->keeper.shard : own,
                                   .state = sizeof *t->keeper.last,
                                   .images = 1,
                                   .local = dt_context_local_world(t->context),

@@ -45,10 +45,11 @@ struct dt_keeping_news {
 struct dt_keeper {
     struct dt_vault *vault;   /* NULL: this rank has none */
     struct dt_copies *copies; /* NULL: none are made */
-    bool on;                  /* steps are kept; the same on all ranks, as is all below */
-    bool failed;              /* on this rank alone, and not yet told */
-    struct dt_err lost;       /* why this rank's copies are over; code 0: they are not */
-    bool waits;               /* the step kept last is not told */
+    size_t shard;       /* numbers of each array of an image; 0: those of this rank's shards */
+    bool on;            /* steps are kept; the same on all ranks, as is all below */
+    bool failed;        /* on this rank alone, and not yet told */
+    struct dt_err lost; /* why this rank's copies are over; code 0: they are not */
+    bool waits;         /* the step kept last is not told */
     struct dt_kept_state *last;
     struct dt_vault_pace pace;
     int64_t kept;  /* the step of the last copy; -1: none in this world */

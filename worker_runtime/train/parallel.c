@@ -11,6 +11,7 @@
 static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
 {
     int tensor = t->config->parallel.tensor, local = dt_context_local_world(t->context);
+    int pipeline = t->config->parallel.pipeline;
     if (t->ranks % tensor)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: %d does not divide the number of ranks, %d: give "
@@ -22,55 +23,101 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
                           "%d: those who share tensors are to be on one host; give another "
                           "parallel.tensor",
                           tensor, local);
+    if (t->ranks / tensor % pipeline)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: %d does not divide %s, %d: give another "
+                          "--nproc-per-node, or another parallel.pipeline",
+                          pipeline,
+                          tensor > 1 ? "what parallel.tensor leaves of the ranks"
+                                     : "the number of ranks",
+                          t->ranks / tensor);
     return 0;
 }
 
 /* Ranks of other meshes would wait for each other in groups that only some of them open. */
 static int check_alike(struct dt_trainer *t, struct dt_err *err)
 {
-    int32_t own = t->config->parallel.tensor, first = own;
-    if (dt_coll_broadcast(t->world, &first, 1, DT_I32, 0, err) < 0)
+    static const char *const names[] = {"tensor", "pipeline"};
+    const int32_t own[] = {t->config->parallel.tensor, t->config->parallel.pipeline};
+    int32_t first[] = {own[0], own[1]};
+    int rc = 0;
+    if (dt_coll_broadcast(t->world, first, 2, DT_I32, 0, err) < 0)
         return -1;
-    int rc = own == first ? 0
-                          : dt_err_set(err, DT_E_USAGE,
-                                       "parallel.tensor is %d here, and %d where rank 0 is; give "
-                                       "all hosts the same configuration",
-                                       (int)own, (int)first);
+    for (int i = 0; i < 2 && rc == 0; i++)
+        if (own[i] != first[i])
+            rc = dt_err_set(err, DT_E_USAGE,
+                            "parallel.%s is %d here, and %d where rank 0 is; give all hosts the "
+                            "same configuration",
+                            names[i], (int)own[i], (int)first[i]);
     return dt_agree(t->world, rc, err);
+}
+
+/* Where the head is tied, the first and the last stage have the words. */
+static int open_ends(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    struct dt_mesh_place place = dt_mesh_place(&t->recut.mesh, t->rank);
+    bool end = axis->index == 0 || axis->index == axis->size - 1;
+    if (axis->size == 1 || !t->config->model.shape.tied)
+        return 0;
+    place.index[DT_MESH_PP] = 0;
+    return dt_coll_split(t->world, end ? dt_mesh_rank(&t->recut.mesh, &place) : -1, axis->index,
+                         &t->ends, err);
 }
 
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
 {
-    int tensor = t->config->parallel.tensor;
-    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = 1,
-                                         [DT_MESH_DP] = t->ranks / tensor,
+    int tensor = t->config->parallel.tensor, pipeline = t->config->parallel.pipeline;
+    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = pipeline,
+                                         [DT_MESH_DP] = t->ranks / tensor / pipeline,
                                          [DT_MESH_CP] = 1,
                                          [DT_MESH_EP] = 1,
                                          [DT_MESH_TP] = tensor}};
     if (check_alike(t, err) < 0)
         return -1;
-    if (tensor > 1 && dt_agree(t->world, check_hosts(t, err), err) < 0)
+    if ((tensor > 1 || pipeline > 1) && dt_agree(t->world, check_hosts(t, err), err) < 0)
         return -1;
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
         return -1;
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     t->team = (struct dt_team){.group = axis->group, .index = axis->index};
     t->recut = (struct dt_recut){.mesh = shape, .world = t->world};
+    return open_ends(t, err);
+}
+
+/* Each rank knows what all stages have: it takes a place in files, and no message. */
+static int cut_stages(struct dt_trainer *t, const struct dt_stage *stages, struct dt_err *err)
+{
+    size_t count = (size_t)t->config->parallel.pipeline;
+    t->stage_parts = calloc(count, sizeof *t->stage_parts);
+    if (!t->stage_parts)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", count);
+    for (size_t i = 0; i < count; i++) {
+        t->stage_parts[i] = dt_shape_tensors(&t->part, err);
+        if (!t->stage_parts[i])
+            return -1;
+        dt_stage_keep(&t->part, &stages[i], t->stage_parts[i]);
+    }
+    t->stage = stages[dt_trainer_pipeline(t)->index];
+    t->parts = t->stage_parts[dt_trainer_pipeline(t)->index];
     return 0;
 }
 
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
 {
-    size_t tensor = (size_t)t->config->parallel.tensor;
+    const struct dt_config_parallel *p = &t->config->parallel;
+    struct dt_stage *stages;
     t->part = t->config->model.shape;
-    if (tensor == 1)
+    if (p->tensor == 1 && p->pipeline == 1)
         return 0;
-    if (dt_shape_cut(&t->config->model.shape, tensor, &t->part, err) < 0)
+    if (dt_shape_cut(&t->config->model.shape, (size_t)p->tensor, &t->part, err) < 0 ||
+        dt_stages_split(t->config, &stages, err) < 0)
         return -1;
-    t->parts = dt_shape_tensors(&t->part, err);
-    t->recut.parts = t->parts;
+    int rc = cut_stages(t, stages, err);
+    free(stages);
+    t->recut.parts = t->stage_parts;
     t->saved.recut = &t->recut;
-    return t->parts ? 0 : -1;
+    return rc;
 }
 
 /* Of what is the same on each rank: a norm of queries or keys serves all heads, and the last norm
@@ -96,11 +143,27 @@ static int open_kv_team(struct dt_trainer *t, struct dt_err *err)
                          err);
 }
 
+/* The words of a tied head are on both ends: each has a part of their gradients, the first counts
+ * them, and both update them alike. */
+static void count_words(struct dt_trainer *t)
+{
+    struct dt_param p;
+    for (size_t i = 0; t->ends && i < t->units[0].param_count; i++) {
+        p = t->units[0].params[i];
+        if (p.count == 0)
+            continue;
+        dt_zero_sum_over(t->zero, 0, i, t->ends);
+        if (dt_trainer_pipeline(t)->index > 0)
+            dt_zero_count_elsewhere(t->zero, 0, i);
+    }
+}
+
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     if (open_kv_team(t, err) < 0)
         return -1;
+    count_words(t);
     for (size_t i = 0; axis->size > 1 && i < t->saved.count; i++) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];
@@ -126,22 +189,55 @@ struct dt_words dt_parallel_words(const struct dt_trainer *t)
     return dt_shape_words(&t->config->model.shape, (size_t)axis->size, (size_t)axis->index);
 }
 
+/* What is before this rank in the order of units is added up first, then its own: to the bit as one
+ * rank that has all stages adds it up. So it goes from stage to stage, and the last one's is all.
+ */
+static int add_square(struct dt_trainer *t, double *square, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    *square = 0;
+    if (axis->index > 0 && dt_coll_recv(axis->group, square, 1, DT_F64, axis->index - 1, err) < 0)
+        return -1;
+    if (dt_zero_add_square(t->zero, square, err) < 0)
+        return -1;
+    if (axis->index + 1 < axis->size)
+        return dt_coll_send(axis->group, square, 1, DT_F64, axis->index + 1, err);
+    return dt_coll_all_reduce(dt_trainer_data(t)->group, square, 1, DT_F64, DT_SUM, err);
+}
+
+static int norm_of_all(struct dt_trainer *t, double *square, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    bool last = axis->index == axis->size - 1;
+    if (dt_zero_settle(t->zero, err) < 0 || add_square(t, square, err) < 0)
+        return -1;
+    if (last && dt_trainer_tensor(t)->size > 1 &&
+        dt_coll_all_reduce(t->team.group, square, 1, DT_F64, DT_SUM, err) < 0)
+        return -1;
+    if (axis->size == 1)
+        return 0;
+    return dt_coll_broadcast(axis->group, square, 1, DT_F64, axis->size - 1, err);
+}
+
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
                      struct dt_zero_updated *out, struct dt_err *err)
 {
     double square;
-    if (dt_trainer_tensor(t)->size == 1)
+    if (!t->parts)
         return dt_zero_step(t->zero, u, out, err);
-    if (dt_zero_norm(t->zero, &square, err) < 0 ||
-        dt_coll_all_reduce(t->team.group, &square, 1, DT_F64, DT_SUM, err) < 0)
-        return -1;
+    if (norm_of_all(t, &square, err) < 0)
+        return dt_err_wrap(err, "norm of the gradients");
     double factor = dt_zero_factor(u, square, out);
     return out->overflow ? dt_zero_skip(t->zero, err) : dt_zero_apply(t->zero, u->lr, factor, err);
 }
 
 void dt_parallel_close(struct dt_trainer *t)
 {
+    dt_stages_close(t->stages);
+    dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
     dt_mesh_close(&t->mesh);
-    free(t->parts);
+    for (int i = 0; t->stage_parts && i < t->config->parallel.pipeline; i++)
+        free(t->stage_parts[i]);
+    free(t->stage_parts);
 }

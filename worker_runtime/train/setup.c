@@ -116,12 +116,19 @@ int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err)
     return t->config->data.validation ? open_validation(t, err) : 0;
 }
 
+/* Ranks of the world of a checkpoint that had samples of their own. */
+static int data_ranks(const struct dt_ckpt_state *s)
+{
+    int tensor = s->tensor > 1 ? s->tensor : 1, pipeline = s->pipeline > 1 ? s->pipeline : 1;
+    return s->world / tensor / pipeline;
+}
+
 /* The total batch of the run that is resumed is kept, whatever the world is now. */
 static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
 {
     struct dt_config_batch written = t->config->batch;
     int ranks = dt_trainer_data(t)->size;
-    int had = t->state.world / (t->state.tensor > 1 ? t->state.tensor : 1);
+    int had = data_ranks(&t->state);
     if (resumed && t->state.train_batch > 0 && had != ranks &&
         (written.train_batch == 0 || written.train_batch == t->state.train_batch)) {
         written.train_batch = t->state.train_batch;
@@ -131,7 +138,7 @@ static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
     if (dt_batch_resolve(&t->batch, &written, ranks, err) < 0)
         return ranks == t->ranks
                    ? -1
-                   : dt_err_wrap(err, "by parallel.tensor %d ranks count as %d", t->ranks, ranks);
+                   : dt_err_wrap(err, "by \"parallel\" %d ranks count as %d", t->ranks, ranks);
     t->state.train_batch = t->batch.train;
     int total = (int)(t->batch.accumulation * ranks);
     t->balance = dt_balance_create(t->config->train.balance, ranks, total, err);
@@ -177,7 +184,8 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_zero_options o = t->config->zero;
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
-    o.full_gradients = t->batch.accumulation > 1 || balanced;
+    bool stages = t->config->parallel.pipeline > 1; /* whose micro-batches are not in one walk */
+    o.full_gradients = t->batch.accumulation > 1 || balanced || stages;
     o.seed = t->state.seed;
     o.model_type = dt_config_trained_type(t->config);
     o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;
@@ -199,6 +207,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
     struct dt_transformer_options o = {.batch = micro,
                                        .positions = positions,
+                                       .slots = dt_stages_slots(t->stages),
+                                       .stage = t->stage,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
                                        .timed = t->config->train.breakdown,
@@ -413,6 +423,24 @@ static void introduce_adapters(struct dt_trainer *t)
                    100 * trained / (all + trained));
 }
 
+/* Which blocks each stage of a pipeline has: "4 + 4 + 3". */
+static void introduce_stages(struct dt_trainer *t)
+{
+    const struct dt_config *c = t->config;
+    struct dt_pipe_plan plan = dt_stages_plan(c, t->batch.accumulation);
+    struct dt_buf blocks = {0};
+    struct dt_stage *stages;
+    if (plan.stages == 1 || dt_stages_split(c, &stages, NULL) < 0)
+        return;
+    for (int i = 0; i < plan.stages && i < 12; i++)
+        dt_buf_printf(&blocks, "%s%zu", i ? " + " : "", stages[i].end - stages[i].first);
+    dt_metrics_say(t->metrics, "a pipeline of %d stages, with %s%s blocks, by %s", plan.stages,
+                   dt_buf_cstr(&blocks), plan.stages > 12 ? " + ..." : "",
+                   dt_pipe_schedule_name(plan.schedule));
+    dt_buf_finish(&blocks);
+    free(stages);
+}
+
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */
 static void introduce(struct dt_trainer *t, const struct dt_found *f)
 {
@@ -428,6 +456,7 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
         dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data",
                        c->parallel.tensor, dt_trainer_data(t)->size,
                        dt_trainer_data(t)->size == 1 ? "" : "s");
+    introduce_stages(t);
     introduce_adapters(t);
     dt_metrics_say(t->metrics, "%s", t->device->description);
     dt_metrics_say(
@@ -458,6 +487,7 @@ static void begin_state(struct dt_trainer *t)
                                       .world = t->ranks,
                                       .stage = t->config->zero.stage,
                                       .tensor = t->config->parallel.tensor,
+                                      .pipeline = t->config->parallel.pipeline,
                                       .scaler = t->scaler,
                                       .round = dt_context_epoch(t->context)};
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
@@ -622,9 +652,10 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0)
         return -1;
     dt_trainer_look_at_room(t);
-    if (open_zero(t, err) < 0 || dt_agree(t->world, open_work(t, err), err) < 0 ||
-        first_weights(t, &found, err) < 0 || dt_keeper_begin(t, err) < 0 ||
-        dt_agree(t->world, open_records(t, &found, err), err) < 0 || dt_best_begin(t, err) < 0)
+    if (open_zero(t, err) < 0 || dt_stages_open(t, err) < 0 ||
+        dt_agree(t->world, open_work(t, err), err) < 0 || first_weights(t, &found, err) < 0 ||
+        dt_keeper_begin(t, err) < 0 || dt_agree(t->world, open_records(t, &found, err), err) < 0 ||
+        dt_best_begin(t, err) < 0)
         return -1;
     say_warnings(t);
     introduce(t, &found);

@@ -52,6 +52,8 @@ static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
     float scale = (float)(t->scaler.scale / (double)targets);
+    if (t->stages)
+        return dt_stages_train(t, scale, &sums->loss, &times->data, err);
     for (int m = 0; m < all; m++) {
         double begun = seconds();
         if (m < mine && dt_feed_micro_batch(t, m, err) < 0)
@@ -116,15 +118,16 @@ static void take_times(struct dt_trainer *t, struct step_times *times)
     times->all = seconds() - times->begun;
 }
 
-/* Of micro-batches that were dealt to this rank beyond its even part (balance.h), none counts: they
- * are no fault of its own. */
+/* Of micro-batches that were dealt to this rank beyond its even part (balance.h), none counts, and
+ * of layers that its stage has beyond those of others: they are no fault of its own. */
 static void put_own_time(const struct dt_trainer *t, const struct step_times *times,
                          struct dt_step_told *out)
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index];
     double even = (double)t->batch.accumulation, part = mine > even ? even / mine : 1;
     double data = times->data * part;
-    double own = (times->forward + times->backward) * part + data + times->optimizer;
+    double computed = (times->forward + times->backward) * dt_stages_even(t->stages);
+    double own = computed * part + data + times->optimizer;
     out->own_ns = (int64_t)(own * 1e9);
     out->data_ns = (int64_t)(data * 1e9);
     out->communication_ns = (int64_t)(times->communication * 1e9);
@@ -184,6 +187,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
 {
     struct step_times times = {.begun = seconds()};
     const struct dt_team team = t->team;
+    uint64_t waited = dt_stages_ns(t->stages);
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
@@ -191,9 +195,10 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     dt_page_section(t->page, "compute");
     if (compute(t, targets, &own.sums, &times, err) < 0)
         return -1;
-    times.communication += (double)(t->team.ns - team.ns) * 1e-9;
-    if (!dt_team_is_first(&t->team))
-        own.sums = (struct dt_loss_sums){0}; /* they are the first one's, too */
+    waited = dt_stages_ns(t->stages) - waited + t->team.ns - team.ns;
+    times.communication += (double)waited * 1e-9;
+    if (!dt_trainer_tells_loss(t))
+        own.sums = (struct dt_loss_sums){0}; /* another one tells them */
     if (agree(t, &own, &all, &times, err) < 0)
         return -1;
     dt_page_section(t->page, "update");

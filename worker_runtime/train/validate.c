@@ -38,6 +38,8 @@ static int add_losses(struct dt_trainer *t, size_t count, struct dt_loss_sums *s
 {
     if (t->config->dpo.on)
         return dt_dpo_loss(t, count, sums, err);
+    if (t->stages) /* who has other samples of the round computes without this rank */
+        return count > 0 ? dt_stages_loss(t, count, &sums->loss, err) : 0;
     return dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets,
                                &sums->loss, err);
 }
@@ -126,8 +128,12 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
         if (read_samples(t, first, count, samples, err) < 0 || add_losses(t, count, &sums, err) < 0)
             return -1;
     }
-    if (dt_coll_all_reduce(data->group, &sums, sizeof sums / sizeof(double), DT_F64, DT_SUM, err) <
-        0)
+    if (dt_stages_rest(t, err) < 0)
+        return -1;
+    struct dt_coll *all = t->stages ? t->world : data->group;
+    if (t->stages && !dt_trainer_tells_loss(t))
+        sums = (struct dt_loss_sums){0};
+    if (dt_coll_all_reduce(all, &sums, sizeof sums / sizeof(double), DT_F64, DT_SUM, err) < 0)
         return -1;
     forget_times(t);
     /* Targets are above 0: dt_validate_check(). */

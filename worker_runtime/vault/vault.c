@@ -214,7 +214,8 @@ struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t sha
 int dt_vault_keep(struct dt_vault *v, struct dt_zero *z, int64_t step, struct dt_bytes state,
                   struct dt_err *err)
 {
-    struct dt_vault_facts f = dt_vault_facts_here(v, dt_zero_layout(z)->shard);
+    size_t shard = v->o.shard ? v->o.shard : dt_zero_layout(z)->shard;
+    struct dt_vault_facts f = dt_vault_facts_here(v, shard);
     f.step = step;
     f.state = state.len;
     int slot = dt_vault_image_room(&v->own, &f);

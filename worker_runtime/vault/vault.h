@@ -25,6 +25,9 @@ struct dt_vault_options {
     uint64_t job; /* dt_vault_job() */
     int rank, world, host;
     int64_t epoch; /* of this world */
+    /* Numbers in each array of an image, where ranks have shards of unequal sizes: those of the
+     * largest, as images of one step are alike. 0: what this rank's shards have. */
+    size_t shard;
     /* The files, for whoever looks at those of workers that are gone; 0: those that the environment
      * names. */
     int own, peer;

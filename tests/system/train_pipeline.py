@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks that share a model by its layers: to the bit the losses of one rank, checkpoints for any other mesh, and what is refused.
+
+import os
+import random
+import shutil
+import signal
+
+import tap
+import training
+
+GPT2 = {**training.GPT2, "n_head": 4, "n_layer": 5}
+LLAMA = {**training.LLAMA, "num_hidden_layers": 7}
+GEMMA3 = {"model_type": "gemma3_text", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 6, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "head_dim": 12, "max_position_embeddings": 32, "vocab_size": 320, "sliding_window": 9}
+
+
+def mesh(s, name, pipeline, tensor=1, schedule="1f1b", **more):
+    return s.config(name, **{"parallel": {"pipeline": pipeline, "tensor": tensor, "schedule": schedule}, **more})
+
+
+def norms(s, config):
+    return [row["grad_norm"] for _, row in sorted(s.steps(config).items())]
+
+
+@training.story
+def same_bits(s):
+    """2, 3 and 4 stages of uneven layers have the losses and norms of one rank to the bit, in either order, beside others or alone"""
+    for world, stage in ((1, 0), (2, 1)):
+        alone = s.config("alone%d.json" % world, model=LLAMA, stage=stage, accumulation=3)
+        s.run(alone, world=world)
+        for pipeline, schedule in ((2, "1f1b"), (3, "1f1b"), (4, "gpipe")):
+            c = mesh(s, "p%d%d.json" % (world, pipeline), pipeline, schedule=schedule, model=LLAMA, stage=stage, accumulation=3)
+            program = s.run(c, world=world * pipeline)
+            program.expect(r"^a pipeline of %d stages, with [\d +]+ blocks, by %s$" % (pipeline, schedule.upper().replace("GPIPE", "GPipe")))
+            tap.check_equal(s.losses(c), s.losses(alone), "losses of %d stages" % pipeline)
+            tap.check_equal(norms(s, c), norms(s, alone), "norms of %d stages" % pipeline)
+
+
+@training.story
+def same_losses(s):
+    """the same within rounding where the head is tied, layers have windows of their own, ranks share blocks too, blocks are gone through
+    again, and numbers have 16 bits"""
+    more = {"accumulation": 2, "data": {"validation": s.data}, "validate_every": 4, "validation_batches": 2}
+    rows = ((GPT2, 3, 1, 0, {}), (GPT2, 2, 2, 1, {}), (GEMMA3, 3, 1, 1, {}), (GEMMA3, 2, 2, 2, {"activation_checkpointing": {}}),
+            (LLAMA, 2, 2, 1, {"bf16": {"enabled": True}}))
+    for number, (model, pipeline, tensor, stage, others) in enumerate(rows):
+        alone = s.config("alone%d.json" % number, model=model, **others, **more)
+        wanted = float(s.run(alone).expect(r"validation\D*([\d.]+)").group(1))
+        c = mesh(s, "mesh%d.json" % number, pipeline, tensor, model=model, stage=stage, **others, **more)
+        program = s.run(c, world=pipeline * tensor)
+        what = "%s, %d x %d" % (model["model_type"], pipeline, tensor)
+        training.close(s.losses(c), s.losses(alone), 1e-3 if "bf16" in others else 1e-5, what)
+        training.close(norms(s, c), norms(s, alone), 1e-2 if "bf16" in others else 1e-4, "norms, " + what)
+        training.close([float(program.expect(r"validation\D*([\d.]+)").group(1))], [wanted], 1e-4, "validation, " + what)
+
+
+@training.story
+def any_mesh_goes_on(s):
+    """a checkpoint of any mesh of stages, tensors and data goes on in any other, at any ZeRO stage, and is the file that one rank writes"""
+    chance = random.Random(19)
+    meshes = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 4, 1), (2, 1, 2), (5, 1, 1), (1, 2, 2)]
+    for model in (GPT2, {**LLAMA, "num_key_value_heads": 4}):
+        kind = model["model_type"]
+        whole = s.config(kind + ".json", model=model)
+        s.run(whole)
+        before = (1, 1, 1)
+        for number, after in enumerate(chance.sample(meshes, 5) + [(2, 2, 1), (1, 4, 1)]):
+            name, stage = "%s%d" % (kind, number), chance.randrange(3)
+            half = mesh(s, name + "half.json", *before[:2], model=model, stage=stage, save_dir=s.path(name))
+            s.run(half, "--set", "train.steps=4", world=before[0] * before[1] * before[2])
+            if before[1:] == (1, 1) and kind == "llama":
+                first = os.path.join(s.path("llama0"), "step-00000004", "model.safetensors")
+                with open(first, "rb") as a, open(os.path.join(s.path(name), "step-00000004", "model.safetensors"), "rb") as b:
+                    tap.check_equal(a.read() == b.read(), True, "the same file of %r" % (before,))
+            c = mesh(s, name + ".json", *after[:2], model=model, stage=chance.randrange(3), save_dir=s.path(name))
+            s.run(c, world=after[0] * after[1] * after[2]).expect(r"resumed from .*: step 4$")
+            training.close(s.losses(c), s.losses(whole)[4:], 1e-5, "%s from %r to %r" % (kind, before, after))
+            before = after
+
+
+@training.story
+def comes_back(s):
+    """a rank that is killed costs no step; killed at 2 tensors x 2 stages the run goes on as 4 tensors"""
+    model = {**LLAMA, "num_key_value_heads": 4}
+    alone = s.config("alone.json", model=model, steps=40)
+    s.run(alone)
+    c = mesh(s, "killed.json", 2, 2, model=model, steps=40, vault_every=1, save_every=10, save_dir=s.path("saved"))
+    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
+    program.expect(r"^step +6/")
+    os.kill(s.workers(program)[3], signal.SIGKILL)
+    back = int(program.expect(r"^back at step (\d+)").group(1))
+    program.expect(r"^step +%d/" % (back + 1))
+    program.expect(r"^step +24/")
+    os.kill(s.workers(program)[0], signal.SIGKILL)
+    if program.end() == 0:
+        raise AssertionError("it ended well")
+    whole = s.losses(alone)
+    kept = s.losses(c)
+    training.close(kept, whole[:len(kept)], 1e-5, "4 ranks, one of which was killed")
+    other = mesh(s, "other.json", 1, 4, model=model, steps=40, save_dir=s.path("saved"))
+    step = int(s.run(other, world=4).expect(r"^resumed from .*: step (\d+)$").group(1))
+    tap.check_equal(step in (10, 20), True, "step %d is one that was saved" % step)
+    training.close(s.losses(other), whole[step:], 1e-5, "gone on as 4 ranks to a block")
+
+
+@training.story
+def packed_documents(s):
+    """documents that share samples stay apart on each stage"""
+    more = {"model": {**training.LLAMA, "num_hidden_layers": 3}, "accumulation": 2, **training.conversations(s)}
+    alone = s.config("alone.json", **more)
+    s.run(alone)
+    c = mesh(s, "packed.json", 3, **more)
+    s.run(c, world=3)
+    tap.check_equal(s.losses(c), s.losses(alone), "losses")
+
+
+@training.story
+def is_refused(s):
+    """what stages cannot do is said before anything is trained"""
+    rows = (({"parallel": {"pipeline": 2}}, 3, r"parallel.pipeline: 2 does not divide the number of ranks, 3: give another --nproc-per-node"),
+            ({"parallel": {"pipeline": 2, "tensor": 2}}, 2, r"parallel.pipeline: 2 does not divide what parallel.tensor leaves of the ranks, 1"),
+            ({"parallel": {"pipeline": 6}}, 6, r"6 stages want a layer each at least, and this model has 5; give 5 or less$"),
+            ({"parallel": {"pipeline": 2}, "stage": 3}, 2, r"ZeRO stage 3 would gather each parameter anew for each micro-batch"),
+            ({"parallel": {"pipeline": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not shared"),
+            ({"parallel": {"pipeline": 2}, "dynamic_accumulation": True}, 2, r"none can be dealt anew; drop it, or train.dynamic_accumulation$"),
+            ({"parallel": {"pipeline": 2}, "device": "cuda"}, 2, r"ranks share a model's layers on CPUs alone so far"),
+            ({"parallel": {"pipeline": 2}, "pipeline": {"stages": 4}}, 2, r"parallel.pipeline is 2, and pipeline.stages says 4; drop one"))
+    for number, (keys, world, words) in enumerate(rows):
+        c = s.config("refused%d.json" % number, model=GPT2, **keys)
+        program = s.start(c, world=world)
+        if program.end() == 0:
+            raise AssertionError("%r: not refused" % keys)
+        program.expect(words)
+    c = s.config("deepspeed.json", model=GPT2, pipeline={"stages": 2, "partition": "best", "seed_layers": False})
+    s.run(c, world=2).expect(r"^a pipeline of 2 stages")
+
+
+training.main()

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that share a model by its layers: the stages of a pipeline. A step goes through them in
+ * micro-batches, in an order that pipeline/order.h lists. */
+#ifndef DT_WORKER_RUNTIME_TRAIN_STAGES_H
+#define DT_WORKER_RUNTIME_TRAIN_STAGES_H
+
+#include "worker_runtime/config/config.h"
+#include "worker_runtime/model/stage.h"
+#include "worker_runtime/pipeline/border.h"
+
+struct dt_trainer;
+
+/* Which blocks each stage has. They follow from the model and the length of samples alone, so that
+ * who goes on with another batch finds the same. Free *OUT. */
+int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_err *err);
+/* What goes through them in a step of so many micro-batches. Pure. */
+struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
+
+/* This rank's part in it; NULL where there is one stage. */
+struct dt_stages;
+
+/* Collective over the stages, where there are several, once micro-batches are known. */
+int dt_stages_open(struct dt_trainer *t, struct dt_err *err);
+void dt_stages_close(struct dt_stages *s);
+/* Micro-batches between forward and backward, at most; S may be NULL. */
+size_t dt_stages_slots(const struct dt_stages *s);
+/* What its computing takes is to be multiplied with, to be compared with that of other stages:
+ * these have other layers. S may be NULL. */
+double dt_stages_even(const struct dt_stages *s);
+/* Nanoseconds spent so far in waiting for neighbours; S may be NULL. */
+uint64_t dt_stages_ns(const struct dt_stages *s);
+
+/* All micro-batches of a step, forward and backward. *LOSS grows on the last stage, and *DATA_S by
+ * what reading samples took. */
+int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
+                    struct dt_err *err);
+/* The losses of BATCH samples, which the trainer has; all stages of them make as many calls, and
+ * then dt_stages_rest(). */
+int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err);
+int dt_stages_rest(struct dt_trainer *t, struct dt_err *err);
+
+#endif
