@@ -98,6 +98,28 @@ TEST(a_rank_that_shares_tensors_has_its_parts)
     dt_config_finish(&c);
 }
 
+/* Both stages have the words, as they are the head's matrix; the first takes more, as it has two
+ * micro-batches under way, or with GPipe all four. */
+TEST(a_stage_has_its_own_layers)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"gradient_accumulation_steps\": 4, "
+                                "\"parallel\": {\"pipeline\": 2}, " SMALL "}");
+    struct dt_estimate_place three = {.world = 3, .local = 3}, two = {.world = 2, .local = 2};
+    struct dt_estimate e = of(&c, 2, 2, 1);
+    struct dt_err err = {0};
+    CHECK_EQ(e.params, (EMBED + BLOCK) * 4);
+    CHECK_EQ(e.grads, (EMBED + BLOCK) * 4);
+    CHECK_EQ(of(&c, 4, 4, 1).optimizer, (EMBED + BLOCK) * 4);
+    size_t held = e.activations;
+    c.parallel.schedule = DT_PIPE_GPIPE;
+    CHECK(of(&c, 2, 2, 1).activations > held);
+    CHECK_FAIL(dt_estimate(&c, &three, 1, &e, &err), err,
+               "parallel.pipeline: 2 does not divide the number of ranks, 3; give --world");
+    CHECK_FAIL(dt_estimate(&c, &two, 3, &e, &err), err, "does not go with ZeRO stage 3");
+    dt_config_finish(&c);
+}
+
 TEST(sixteen_bits_have_a_master_copy_beside_them)
 {
     struct dt_config c =

@@ -7,6 +7,7 @@
 #include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/train/keeper.h"
+#include "worker_runtime/train/stages.h"
 #include "worker_runtime/zero/layout.h"
 
 #include <stdlib.h>
@@ -24,30 +25,54 @@ struct place {
     size_t elem;    /* bytes of what is computed with */
     size_t sharing; /* ranks that hold one copy of shared memory together */
     size_t micro, under_way;
-    size_t tensor; /* ranks that share what the configuration's model is a part of */
-    bool many;     /* micro-steps are added up before gradients are reduced */
+    size_t tensor;         /* ranks that share what the configuration's model is a part of */
+    bool many;             /* micro-steps are added up before gradients are reduced */
+    struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 
-static void settle_batch(struct place *p)
+/* INDEX: of the stage, where there are several. */
+static void settle_stage(struct place *p, int64_t micros, int index)
+{
+    struct dt_pipe_plan plan = dt_stages_plan(p->c, micros);
+    if (plan.stages == 1)
+        return;
+    p->many = true;
+    p->under_way = dt_pipe_check(&plan, NULL) == 0 ? (size_t)dt_pipe_slots(&plan, index) : 1;
+}
+
+static void settle_batch(struct place *p, int index)
 {
     struct dt_batch b;
     const struct dt_config_batch *w = &p->c->batch;
     p->micro = w->micro_batch > 0 ? (size_t)w->micro_batch : 1;
     p->many = p->c->train.balance != DT_BALANCE_OFF || w->accumulation > 1;
     if (dt_batch_resolve(&b, w, (int)p->world, NULL) < 0)
-        return;
+        b = (struct dt_batch){.micro = (int64_t)p->micro, .accumulation = p->c->parallel.pipeline};
     p->micro = (size_t)b.micro;
     p->many = p->many || b.accumulation > 1;
+    settle_stage(p, b.accumulation, index);
 }
 
-static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at)
+/* What of a model a rank has: of ranks that share blocks one is as another. */
+struct part {
+    int tensor; /* so many share each */
+    int index;  /* of the stage */
+    struct dt_stage stage;
+};
+
+static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at,
+                             struct part part)
 {
-    struct place p = {.c = c, .world = (size_t)at->world, .under_way = at->under_way};
+    struct place p = {.c = c,
+                      .world = (size_t)at->world,
+                      .under_way = at->under_way,
+                      .tensor = (size_t)part.tensor,
+                      .stage = part.stage};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
     p.elem = dt_dtype_size(p.form.elem);
     p.sharing = at->on_gpu ? 1 : (size_t)at->local;
-    settle_batch(&p);
+    settle_batch(&p, part.index);
     return p;
 }
 
@@ -70,6 +95,8 @@ static int open_layout(struct dt_layout *l, const struct place *p, bool packed, 
     const struct dt_shape *s = &p->c->model.shape;
     struct dt_tensor *tensors =
         packed ? dt_packed_tensors(s, p->form.elem, err) : dt_shape_tensors(s, err);
+    if (tensors && p->stage.end)
+        dt_stage_keep(s, &p->stage, tensors);
     int rc = tensors ? lay_out(l, tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s),
                                p->world, err)
                      : -1;
@@ -172,6 +199,7 @@ static size_t activations_of(const struct place *p)
                                        .slots = p->under_way,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
+                                       .stage = p->stage,
                                        .documents = p->c->dpo.on ? &some : NULL,
                                        .weighed = p->c->dpo.on,
                                        .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
@@ -237,16 +265,28 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
 
 int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *at)
 {
-    return at->world / c->parallel.tensor;
+    return at->world / c->parallel.tensor / c->parallel.pipeline;
 }
 
-/* Of the model that C has, which is a part of one where TENSOR ranks share it. */
-static int estimate_one(const struct dt_config *c, const struct dt_estimate_place *at, int tensor,
-                        int stage, struct dt_estimate *out, struct dt_err *err)
+/* Rooms for what goes to neighbours: two each way. */
+static size_t borders_of(const struct place *p)
+{
+    size_t bytes = p->c->model.shape.width * p->elem;
+    if (p->stage.end == 0)
+        return 0;
+    if (__builtin_mul_overflow(bytes, 4 * p->micro, &bytes) ||
+        __builtin_mul_overflow(bytes, p->c->data.positions, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* Of a rank that shares data alone, or as one rank of those with these blocks sees it. */
+static int estimate_one(const struct dt_config *c, const struct dt_estimate_place *at,
+                        struct part part, int stage, struct dt_estimate *out, struct dt_err *err)
 {
     struct dt_layout l;
-    struct place p = place_of(c, at);
-    p.tensor = (size_t)tensor;
+    struct place p = place_of(c, at, part);
+    memset(out, 0, sizeof *out);
     int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
     if (rc < 0)
         return -1;
@@ -255,6 +295,7 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
     if (count_frozen(&p, stage, out, err) < 0)
         return -1;
     out->activations = activations_of(&p);
+    add(&out->activations, borders_of(&p));
     out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
     if (dt_estimate_has_copies(c, at))
         add(&out->vault, out->vault);
@@ -265,25 +306,71 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
     return 0;
 }
 
-/* As one rank of each team sees it: parts of the model, and no others of the team. */
+/* PART: C as each rank has its part of a block. Of the stages the one that takes most; but images
+ * in the vault are all as large as the largest.
+ */
+static int estimate_stages(const struct dt_config *c, const struct dt_config *part,
+                           const struct dt_estimate_place *at, int stage, struct dt_estimate *out,
+                           struct dt_err *err)
+{
+    struct dt_stage *stages;
+    size_t vault = 0;
+    int rc = 0;
+    if (c->parallel.pipeline == 1)
+        return estimate_one(part, at, (struct part){.tensor = c->parallel.tensor}, stage, out, err);
+    if (stage > 2)
+        return dt_err_set(err, DT_E_USAGE, "parallel.pipeline does not go with ZeRO stage %d",
+                          stage);
+    if (dt_stages_split(c, &stages, err) < 0)
+        return -1;
+    for (int i = 0; rc == 0 && i < c->parallel.pipeline; i++) {
+        struct dt_estimate one;
+        const struct part own = {c->parallel.tensor, i, stages[i]};
+        rc = estimate_one(part, at, own, stage, &one, err);
+        vault = rc == 0 && one.vault > vault ? one.vault : vault;
+        if (rc == 0 && one.total > out->total)
+            *out = one;
+    }
+    out->vault = vault;
+    free(stages);
+    return rc;
+}
+
+static int check_mesh(const struct dt_config *c, const struct dt_estimate_place *at,
+                      struct dt_err *err)
+{
+    int tensor = c->parallel.tensor, pipeline = c->parallel.pipeline;
+    if (at->world % tensor || at->local % tensor)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: %d does not divide the number of ranks, %d, and of "
+                          "those on each host, %d; give --world and --local-world",
+                          tensor, at->world, at->local);
+    if (at->world / tensor % pipeline)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: %d does not divide the number of ranks, %d; give "
+                          "--world and --local-world",
+                          pipeline, at->world / tensor);
+    return 0;
+}
+
+/* As one rank of each part of the model sees it: with those who share its data alone. */
 static int estimate_part(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                          struct dt_estimate *out, struct dt_err *err)
 {
     struct dt_config part = *c;
     struct dt_estimate_place one = *at;
     int tensor = c->parallel.tensor;
-    if (at->world % tensor || at->local % tensor)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: %d does not divide the number of ranks, %d, and of "
-                          "those on each host, %d; give --world and --local-world",
-                          tensor, at->world, at->local);
-    if (dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
+    if (check_mesh(c, at, err) < 0 ||
+        dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
         return -1;
     part.parallel.tensor = 1;
-    one.world /= tensor;
-    one.local /= tensor;
-    if (estimate_one(&part, &one, tensor, stage, out, err) < 0)
+    one.world = dt_estimate_data(c, at);
+    one.local = at->local / tensor < one.world ? at->local / tensor : one.world;
+    if (estimate_stages(c, &part, &one, stage, out, err) < 0)
         return -1;
+    /* Copies go to other hosts, be they of other stages. */
+    if (dt_estimate_has_copies(c, at) && !dt_estimate_has_copies(&part, &one))
+        add(&out->vault, out->vault);
     /* A save begins with a copy of the parts, which is cut into the snapshot. */
     add(&out->total, out->snapshot);
     add(&out->snapshot, out->snapshot);
@@ -300,7 +387,7 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     if (at->world < 1 || at->local < 1 || at->local > at->world)
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
-    if (c->parallel.tensor > 1)
+    if (c->parallel.tensor > 1 || c->parallel.pipeline > 1)
         return estimate_part(c, at, stage, out, err);
-    return estimate_one(c, at, 1, stage, out, err);
+    return estimate_stages(c, c, at, stage, out, err);
 }

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "worker_runtime/train/advice.h"
 #include "worker_runtime/train/estimate.h"
+#include "worker_runtime/train/stages.h"
 
 #include <stdio.h>
 
@@ -63,10 +64,21 @@ static void print_room(const struct dt_estimate_place *at, struct dt_buf *out)
                       at->local, owner(at), size_text(at->memory, memory));
 }
 
+/* Of ranks of different stages the one that takes most is told of. */
+static void print_pipeline(const struct dt_config *c, int64_t micros, struct dt_buf *out)
+{
+    if (c->parallel.pipeline == 1)
+        return;
+    dt_stages_describe(c, out);
+    if (micros > 0)
+        dt_buf_printf(out, ", %d %% idle", dt_stages_idle(c, micros));
+    dt_buf_put_str(out, "; told is of the one that takes most\n");
+}
+
 static void print_head(const struct dt_config *c, const struct dt_estimate_place *at,
                        const struct dt_estimate *e, struct dt_buf *out)
 {
-    struct dt_batch b;
+    struct dt_batch b = {0};
     struct dt_err err;
     char shares[100];
     dt_lora_say(&c->lora, &c->model.shape, shares, sizeof shares);
@@ -86,6 +98,7 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
                       "rank\n",
                       (long long)b.train, c->data.positions, (long long)b.accumulation,
                       b.accumulation == 1 ? "" : "es", (long long)b.micro);
+    print_pipeline(c, b.accumulation, out);
     print_room(at, out);
     dt_buf_printf(out, "  %-6s%13s%13s%13s%13s%13s%13s  %s\n", "stage", "params", "grads",
                   "optimizer", "activations", at->gpus > 0 ? "scratch" : "snapshot", "total",

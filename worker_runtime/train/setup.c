@@ -423,22 +423,14 @@ static void introduce_adapters(struct dt_trainer *t)
                    100 * trained / (all + trained));
 }
 
-/* Which blocks each stage of a pipeline has: "4 + 4 + 3". */
 static void introduce_stages(struct dt_trainer *t)
 {
-    const struct dt_config *c = t->config;
-    struct dt_pipe_plan plan = dt_stages_plan(c, t->batch.accumulation);
-    struct dt_buf blocks = {0};
-    struct dt_stage *stages;
-    if (plan.stages == 1 || dt_stages_split(c, &stages, NULL) < 0)
+    struct dt_buf line = {0};
+    if (!t->stages)
         return;
-    for (int i = 0; i < plan.stages && i < 12; i++)
-        dt_buf_printf(&blocks, "%s%zu", i ? " + " : "", stages[i].end - stages[i].first);
-    dt_metrics_say(t->metrics, "a pipeline of %d stages, with %s%s blocks, by %s", plan.stages,
-                   dt_buf_cstr(&blocks), plan.stages > 12 ? " + ..." : "",
-                   dt_pipe_schedule_name(plan.schedule));
-    dt_buf_finish(&blocks);
-    free(stages);
+    dt_stages_describe(t->config, &line);
+    dt_metrics_say(t->metrics, "%s", dt_buf_cstr(&line));
+    dt_buf_finish(&line);
 }
 
 /* Lines that fit 80 columns, as they stand in logs and on terminals beside each other. */

@@ -47,6 +47,28 @@ int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_
     return rc;
 }
 
+#define STAGES_TOLD 12
+
+void dt_stages_describe(const struct dt_config *c, struct dt_buf *out)
+{
+    int stages = c->parallel.pipeline;
+    struct dt_stage *all;
+    dt_buf_printf(out, "a pipeline of %d stages", stages);
+    if (dt_stages_split(c, &all, NULL) == 0) {
+        for (int i = 0; i < stages && i < STAGES_TOLD; i++)
+            dt_buf_printf(out, "%s%zu", i ? " + " : ", with ", all[i].end - all[i].first);
+        dt_buf_printf(out, "%s blocks", stages > STAGES_TOLD ? " + ..." : "");
+        free(all);
+    }
+    dt_buf_printf(out, ", by %s", dt_pipe_schedule_name(c->parallel.schedule));
+}
+
+int dt_stages_idle(const struct dt_config *c, int64_t micros)
+{
+    int64_t idle = c->parallel.pipeline - 1;
+    return (int)(100 * idle / (idle + micros));
+}
+
 /* -- a rank's part ---------------------------------------------------------------------------- */
 
 /* What a stage computes for a sample, words and head included. */
@@ -76,14 +98,13 @@ static int compare_costs(const struct dt_trainer *t, double *even, struct dt_err
 
 static void say_idle(struct dt_trainer *t, const struct dt_pipe_plan *plan)
 {
-    int idle = plan->stages - 1;
     if (t->rank == 0 && plan->micros < plan->stages)
         dt_buf_printf(
             &t->warnings,
             "parallel.pipeline: with %d micro-batch%s in a step each of the %d stages is "
             "idle for about %d %% of it; more gradient_accumulation_steps make that less\n",
             plan->micros, plan->micros == 1 ? "" : "es", plan->stages,
-            100 * idle / (idle + plan->micros));
+            dt_stages_idle(t->config, plan->micros));
 }
 
 int dt_stages_open(struct dt_trainer *t, struct dt_err *err)

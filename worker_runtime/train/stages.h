@@ -16,6 +16,11 @@ int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_
 /* What goes through them in a step of so many micro-batches. Pure. */
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
 
+/* "a pipeline of 3 stages, with 4 + 4 + 3 blocks, by 1F1B", as C has it; and how much of a step of
+ * so many micro-batches a stage is idle, in percent, when all take as long. */
+void dt_stages_describe(const struct dt_config *c, struct dt_buf *out);
+int dt_stages_idle(const struct dt_config *c, int64_t micros);
+
 /* This rank's part in it; NULL where there is one stage. */
 struct dt_stages;
 
