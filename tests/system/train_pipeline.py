@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 
+import servers
 import tap
 import training
 
@@ -89,7 +90,9 @@ def comes_back(s):
     c = mesh(s, "killed.json", 2, 2, model=model, steps=40, vault_every=1, save_every=10, save_dir=s.path("saved"))
     program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
     program.expect(r"^step +6/")
-    os.kill(s.workers(program)[3], signal.SIGKILL)
+    workers = s.workers(program)
+    told = s.told_tokens(workers[0])
+    os.kill(workers[3], signal.SIGKILL)
     back = int(program.expect(r"^back at step (\d+)").group(1))
     program.expect(r"^step +%d/" % (back + 1))
     program.expect(r"^step +24/")
@@ -98,11 +101,31 @@ def comes_back(s):
         raise AssertionError("it ended well")
     whole = s.losses(alone)
     kept = s.losses(c)
+    shares = [row["tokens_per_s"] / 4 for row in s.steps(c).values()]
+    tap.check_equal(any(abs(told / x - 1) < 1e-6 for x in shares), True, "%r of %r tokens are a worker's of four" % (told, shares))
     training.close(kept, whole[:len(kept)], 1e-5, "4 ranks, one of which was killed")
     other = mesh(s, "other.json", 1, 4, model=model, steps=40, save_dir=s.path("saved"))
     step = int(s.run(other, world=4).expect(r"^resumed from .*: step (\d+)$").group(1))
     tap.check_equal(step in (10, 20), True, "step %d is one that was saved" % step)
     training.close(s.losses(other), whole[step:], 1e-5, "gone on as 4 ranks to a block")
+
+
+@training.story
+def two_hosts(s):
+    """stages on different hosts, with the ranks that share blocks on one each; and hosts that are told of other numbers of stages end"""
+    alone = s.config("alone.json", model=LLAMA, accumulation=3)
+    s.run(alone)
+    for number, stages in enumerate(((2, 2), (2, 1))):
+        port = str(servers.free_port())
+        nodes = [s.start(mesh(s, "host%d%d.json" % (number, node), stages[node], 2, model=LLAMA, accumulation=3), world=2,
+                         dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
+                 for node in range(2)]
+        same = stages[0] == stages[1]
+        if not same:
+            nodes[1].expect(r"parallel.pipeline is 1 here, and 2 where rank 0 is; give all hosts the same configuration")
+        for node in nodes:
+            tap.check_equal(node.end() == 0, same, "ends well; it said\n%s\n" % "\n".join(node.lines))
+    training.close(s.losses(s.path("host00.json")), s.losses(alone), 1e-5, "two hosts")
 
 
 @training.story

@@ -142,12 +142,20 @@ class Story:
                 pass
         return {rank: pid for pid, rank in found.items() if parents[pid] not in found}
 
-    def told_step(self, pid):
-        """The step on the progress page of that worker (rendezvous/protocol/page.h), -1: it told none yet."""
+    def page(self, pid, form, at):
+        """What is at byte AT of that worker's progress page (rendezvous/protocol/page.h)."""
         with open("/proc/%d/environ" % pid, "rb") as f:
             fd = re.search(rb"(?:^|\0)DTRUN_PROGRESS_FD=(\d+)", f.read()).group(1).decode()
         with open("/proc/%d/fd/%s" % (pid, fd), "rb") as f:
-            return struct.unpack_from("=q", f.read(80), 72)[0]
+            return struct.unpack_from(form, f.read(120), at)[0]
+
+    def told_step(self, pid):
+        """The step that it told last, -1: it told none yet."""
+        return self.page(pid, "=q", 72)
+
+    def told_tokens(self, pid):
+        """How many tokens of a second are its share."""
+        return self.page(pid, "=d", 112)
 
     def finish(self):
         for program in self.programs:

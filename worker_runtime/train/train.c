@@ -148,8 +148,9 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
 {
     double tokens = (double)t->batch.train * (double)t->config->data.positions;
     const struct dt_mesh_axis *data = dt_trainer_data(t);
+    /* Of all ranks together; those who compute the same samples have one share. */
     double share = (double)dt_balance_deal(t->balance)[data->index] /
-                   (double)(t->batch.accumulation * data->size);
+                   (double)(t->batch.accumulation * t->ranks);
     struct dt_step_metrics m = {
         .step = t->state.step,
         .steps = t->steps,
