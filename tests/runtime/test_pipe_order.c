@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/check.h"
-#include "worker_runtime/pipeline/order.h"
+#include "worker_runtime/pipeline/simulate.h"
 
 /* Lists worked out by hand: F, B, I and W with the micro-batch, and behind a point the chunk. */
 static const struct {
@@ -106,5 +106,232 @@ TEST(what_cannot_be_is_refused)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         CHECK_ROW("list %zu", i);
         CHECK_OK(dt_pipe_check(&lists[i].plan, &err), err);
+    }
+}
+
+/* -- lists against each other ------------------------------------------------------------------ */
+
+struct story {
+    struct dt_pipe_trial trial;
+    struct dt_pipe_op *ops;
+    struct dt_pipe_times *times;
+    struct dt_pipe_use *use;
+    double makespan;
+    struct dt_err err;
+};
+
+/* A stage takes EACH, shared among its chunks. */
+static struct story story_of(struct dt_pipe_plan p, struct dt_pipe_times each)
+{
+    size_t sections = (size_t)(p.stages * p.chunks), count = dt_pipe_op_count(&p);
+    struct story s = {.ops = calloc((size_t)p.stages * count, sizeof *s.ops),
+                      .times = calloc(sections, sizeof *s.times),
+                      .use = calloc((size_t)p.stages, sizeof *s.use)};
+    CHECK_OK(dt_pipe_check(&p, &s.err), s.err);
+    for (int stage = 0; stage < p.stages; stage++)
+        dt_pipe_list(&p, stage, s.ops + (size_t)stage * count);
+    for (size_t q = 0; q < sections; q++)
+        s.times[q] = (struct dt_pipe_times){each.forward / p.chunks, each.input / p.chunks,
+                                            each.weight / p.chunks};
+    s.trial = (struct dt_pipe_trial){.plan = p, .ops = s.ops, .times = s.times, .room = -1};
+    return s;
+}
+
+static int simulate(struct story *s)
+{
+    return dt_pipe_simulate(&s->trial, s->use, &s->makespan, &s->err);
+}
+
+static void finish(struct story *s)
+{
+    free(s->ops);
+    free(s->times);
+    free(s->use);
+}
+
+static double theory(const struct dt_pipe_plan *p, struct dt_pipe_times t)
+{
+    double others = p->stages - 1, whole = t.forward + t.input + t.weight;
+    return p->schedule == DT_PIPE_ZB_H1 ? others * (t.forward + t.input - t.weight)
+                                        : others * whole / p->chunks;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Of the table that schedules are known by. */
+static int peak(const struct dt_pipe_plan *p, int stage)
+{
+    int behind = p->stages - 1 - stage;
+    switch (p->schedule) {
+    case DT_PIPE_GPIPE:
+        return p->micros;
+    case DT_PIPE_1F1B:
+        return least(p->micros, behind + 1);
+    case DT_PIPE_INTERLEAVED:
+        return least(p->micros * p->chunks, (p->chunks - 1) * p->stages + 2 * behind + 1);
+    case DT_PIPE_ZB_H1:
+        break;
+    }
+    return least(p->micros, p->stages);
+}
+
+static void check_plan(struct dt_pipe_plan p)
+{
+    static const struct dt_pipe_times each[] = {{1, 1, 1}, {1, 1.2, 0.8}, {1, 1.5, 1}};
+    CHECK_ROW("%s, %d stages, %d chunks, %d micro-batches", dt_pipe_schedule_name(p.schedule),
+              p.stages, p.chunks, p.micros);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        struct story s = story_of(p, each[i]);
+        double busy = p.micros * (each[i].forward + each[i].input + each[i].weight);
+        CHECK_OK(simulate(&s), s.err);
+        for (int stage = 0; stage < p.stages; stage++) {
+            double idle = s.makespan - s.use[stage].busy, wanted = theory(&p, each[i]);
+            CHECK(s.use[stage].busy > busy * 0.999999 && s.use[stage].busy < busy * 1.000001);
+            CHECK_ROW("times %zu, stage %d: %g idle, %g wanted", i, stage, idle, wanted);
+            if (p.micros >= p.stages || p.schedule != DT_PIPE_ZB_H1)
+                CHECK(idle > wanted - 1e-6 && idle < wanted + 1e-6);
+            CHECK_EQ(s.use[stage].held, peak(&p, stage));
+            CHECK_EQ(dt_pipe_slots(&p, stage), peak(&p, stage));
+        }
+        bool chunks = p.chunks > 1; /* these want room, see below */
+        for (s.trial.room = chunks; s.trial.room <= DT_PIPE_ROOM_MOST; s.trial.room++) {
+            CHECK_ROW("room %d", s.trial.room);
+            CHECK_OK(simulate(&s), s.err);
+        }
+        finish(&s);
+    }
+}
+
+TEST(all_are_as_idle_as_theory_says_and_none_waits_for_ever)
+{
+    static const int stages[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 33, 64};
+    static const int micros[] = {1, 2, 3, 4, 7, 8, 13, 16, 31, 48};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        int p = stages[i];
+        for (size_t k = 0; k < sizeof micros / sizeof *micros; k++) {
+            check_plan((struct dt_pipe_plan){DT_PIPE_GPIPE, p, 1, micros[k]});
+            check_plan((struct dt_pipe_plan){DT_PIPE_1F1B, p, 1, micros[k]});
+            check_plan((struct dt_pipe_plan){DT_PIPE_ZB_H1, p, 1, micros[k]});
+        }
+        for (int chunks = 2; p > 1 && chunks <= 4; chunks++)
+            for (int m = p; m <= 48 || m == p; m += p * (1 + m / p))
+                check_plan((struct dt_pipe_plan){DT_PIPE_INTERLEAVED, p, chunks, m});
+    }
+}
+
+/* The share of a step, where backward takes twice as long as forward, in hundredths. */
+TEST(a_deep_pipeline_is_idle_for_a_third_or_a_tenth)
+{
+    static const struct {
+        struct dt_pipe_plan plan;
+        double idle;
+    } rows[] = {
+        {{DT_PIPE_GPIPE, 64, 1, 128}, 33.0},       {{DT_PIPE_1F1B, 64, 1, 128}, 33.0},
+        {{DT_PIPE_INTERLEAVED, 64, 2, 128}, 19.8}, {{DT_PIPE_INTERLEAVED, 64, 4, 128}, 11.0},
+        {{DT_PIPE_ZB_H1, 64, 1, 128}, 14.1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct story s = story_of(rows[i].plan, (struct dt_pipe_times){1, 1, 1});
+        CHECK_OK(simulate(&s), s.err);
+        double idle = 100 * (1 - s.use[0].busy / s.makespan);
+        CHECK_ROW("row %zu: %g", i, idle);
+        CHECK(idle > rows[i].idle - 0.06 && idle < rows[i].idle + 0.06);
+        finish(&s);
+    }
+}
+
+/* Stage 0 has a forward of one chunk to give when its neighbour has a backward of another. */
+TEST(interleaved_lists_want_room_between_stages)
+{
+    struct story s = story_of((struct dt_pipe_plan){DT_PIPE_INTERLEAVED, 2, 2, 6},
+                              (struct dt_pipe_times){1, 1, 1});
+    s.trial.room = 0;
+    CHECK_FAIL(simulate(&s), s.err, "deadlock: stage 0 waits until what it has sent is received");
+    s.trial.room = 1;
+    CHECK_OK(simulate(&s), s.err);
+    finish(&s);
+}
+
+/* By hand. GPipe, two micro-batches: the last stage is twice as slow as the first. */
+TEST(stages_wait_for_slower_ones_and_for_transfers)
+{
+    struct story s = story_of((struct dt_pipe_plan){DT_PIPE_GPIPE, 2, 1, 2},
+                              (struct dt_pipe_times){1, 1.5, 0.5});
+    s.times[1] = (struct dt_pipe_times){2, 3, 1};
+    s.trial.transfer = 0.5;
+    CHECK_OK(simulate(&s), s.err);
+    CHECK(s.makespan == 16);
+    CHECK(s.use[0].busy == 6 && s.use[1].busy == 12);
+    s.trial.room = 0; /* each stage waits until what it has sent is received */
+    CHECK_OK(simulate(&s), s.err);
+    CHECK(s.makespan == 17);
+    finish(&s);
+}
+
+/* -- lists that are wrong ---------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct {
+    const char *what;
+    int stages, micros;
+    const char *lists, *why, *why_at_once; /* NULL: all is well */
+} broken[] = {
+    {"a stage that waits for what it holds back", 2, 2, "F0B0F1B1 F0F1B0B1",
+     "deadlock: stage 0 waits for what the backward of micro-batch 0 in chunk 0 takes",
+     "deadlock: stage 0 waits for what the backward of micro-batch 0 in chunk 0 takes"},
+    {"one that runs ahead of a neighbour", 2, 4, "F0F1F2F3B0B1B2B3 F0B0F1B1F2B2F3B3", NULL,
+     "deadlock: stage 0 waits until what it has sent is received, in front of the forward of "
+     "micro-batch 3 in chunk 0"},
+    {"another order behind a border", 2, 2, "F0F1B0B1 F1F0B0B1",
+     "stage 0 sends what the forward of micro-batch 0 in chunk 0 makes, and stage 1 waits for what "
+     "the forward of micro-batch 1 in chunk 0 takes",
+     NULL},
+    {"another order back", 3, 2, "F0F1B0B1 F0F1B1B0 F0B0F1B1",
+     "stage 1 sends what the backward of micro-batch 1 in chunk 0 makes, and stage 0 waits for "
+     "what the backward of micro-batch 0 in chunk 0 takes",
+     NULL},
+    {"a backward in front of its forward", 2, 2, "F0F1B0B1 B0F0F1B1",
+     "stage 1 has the backward of micro-batch 0 in chunk 0 where it cannot be", NULL},
+    {"an op twice", 2, 2, "F0F1B0B0 F0B0F1B1",
+     "stage 0 has the backward of micro-batch 0 in chunk 0 where it cannot be", NULL},
+    {"a micro-batch that is none", 2, 2, "F0F2B0B2 F0B0F1B1",
+     "stage 0 has the forward of micro-batch 2 in chunk 0 where it cannot be", NULL},
+    {"weights' gradients that are left out", 2, 2, "F0F1B0B1 F0B0F1I1",
+     "stage 1 lacks the end of 1 backwards", NULL},
+    {"weights' gradients before their time", 2, 2, "F0F1B0B1 F0B0F1W1",
+     "stage 1 has the backward to the weights of micro-batch 1 in chunk 0 where it cannot be",
+     NULL},
+};
+/* clang-format on */
+
+static void read_lists(struct story *s, const char *text)
+{
+    struct dt_pipe_op *op = s->ops;
+    for (const char *at = text; *at; at++)
+        if (*at != ' ') {
+            op->kind = (enum dt_pipe_kind)(strchr("FBIW", *at) - "FBIW");
+            op++->micro = *++at - '0';
+        }
+}
+
+TEST(what_is_wrong_with_a_list_is_found)
+{
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct dt_pipe_plan p = {DT_PIPE_1F1B, broken[i].stages, 1, broken[i].micros};
+        struct story s = story_of(p, (struct dt_pipe_times){1, 1, 1});
+        CHECK_ROW("%s", broken[i].what);
+        read_lists(&s, broken[i].lists);
+        for (s.trial.room = -1; s.trial.room < 1; s.trial.room++) {
+            const char *why =
+                s.trial.room == 0 && broken[i].why_at_once ? broken[i].why_at_once : broken[i].why;
+            if (why)
+                CHECK_FAIL(simulate(&s), s.err, why);
+            else
+                CHECK_OK(simulate(&s), s.err);
+        }
+        finish(&s);
     }
 }
