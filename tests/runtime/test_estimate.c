@@ -325,6 +325,22 @@ TEST(the_table_says_what_fits_and_what_would)
     dt_config_finish(&c);
 }
 
+/* Without micro-batches, as where no batch fits the world, nothing is known of a step. */
+TEST(the_stages_of_a_pipeline_have_a_table_of_their_own)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 16, \"train_micro_batch_size_per_gpu\": 2, "
+                                "\"parallel\": {\"pipeline\": 2}, " SMALL "}");
+    struct dt_buf out = {0};
+    CHECK(strstr(printed(&c, 4, 4, SIZE_MAX, &out),
+                 "a pipeline of 2 stages by 1F1B, 4 micro-batches in a step:\n"));
+    CHECK(strstr(printed(&c, 6, 6, SIZE_MAX, &out), "no batch fits this world: "));
+    CHECK(strstr(printed(&c, 6, 6, SIZE_MAX, &out), "a pipeline of 2 stages by") == NULL);
+    c.parallel.pipeline = 1;
+    CHECK(strstr(printed(&c, 4, 4, SIZE_MAX, &out), "pipeline") == NULL);
+    dt_buf_finish(&out);
+    dt_config_finish(&c);
+}
+
 TEST(with_gpus_it_is_one_of_them_that_a_rank_fits_in)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": "

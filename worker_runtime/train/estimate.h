@@ -46,4 +46,9 @@ bool dt_estimate_has_copies(const struct dt_config *c, const struct dt_estimate_
 int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                       struct dt_buf *out, struct dt_err *err);
 
+/* What each stage of a pipeline has, how many micro-batches it holds, and how long it is idle with
+ * so many MICROS in a step. -1 and *err: these cannot be. */
+int dt_estimate_print_pipeline(const struct dt_config *c, int64_t micros, struct dt_buf *out,
+                               struct dt_err *err);
+
 #endif

@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "worker_runtime/train/advice.h"
 #include "worker_runtime/train/estimate.h"
-#include "worker_runtime/train/stages.h"
 
 #include <stdio.h>
 
@@ -64,21 +63,10 @@ static void print_room(const struct dt_estimate_place *at, struct dt_buf *out)
                       at->local, owner(at), size_text(at->memory, memory));
 }
 
-/* Of ranks of different stages the one that takes most is told of. */
-static void print_pipeline(const struct dt_config *c, int64_t micros, struct dt_buf *out)
-{
-    if (c->parallel.pipeline == 1)
-        return;
-    dt_stages_describe(c, out);
-    if (micros > 0)
-        dt_buf_printf(out, ", %d %% idle", dt_stages_idle(c, micros));
-    dt_buf_put_str(out, "; told is of the one that takes most\n");
-}
-
 static void print_head(const struct dt_config *c, const struct dt_estimate_place *at,
                        const struct dt_estimate *e, struct dt_buf *out)
 {
-    struct dt_batch b = {0};
+    struct dt_batch b;
     struct dt_err err;
     char shares[100];
     dt_lora_say(&c->lora, &c->model.shape, shares, sizeof shares);
@@ -98,7 +86,8 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
                       "rank\n",
                       (long long)b.train, c->data.positions, (long long)b.accumulation,
                       b.accumulation == 1 ? "" : "es", (long long)b.micro);
-    print_pipeline(c, b.accumulation, out);
+    if (c->parallel.pipeline > 1)
+        dt_buf_put_str(out, "of a pipeline's stages the one that takes most is told of\n");
     print_room(at, out);
     dt_buf_printf(out, "  %-6s%13s%13s%13s%13s%13s%13s  %s\n", "stage", "params", "grads",
                   "optimizer", "activations", at->gpus > 0 ? "scratch" : "snapshot", "total",
@@ -260,6 +249,16 @@ static void print_vault(const struct dt_config *c, const struct dt_estimate_plac
                                : "the run would be refused, as train.vault is not \"auto\"\n");
 }
 
+static int print_pipeline(const struct dt_config *c, const struct dt_estimate_place *at,
+                          struct dt_buf *out, struct dt_err *err)
+{
+    struct dt_batch b;
+    if (c->parallel.pipeline == 1 ||
+        dt_batch_resolve(&b, &c->batch, dt_estimate_data(c, at), NULL) < 0)
+        return 0;
+    return dt_estimate_print_pipeline(c, b.accumulation, out, err);
+}
+
 int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place *at,
                       struct dt_buf *out, struct dt_err *err)
 {
@@ -272,6 +271,8 @@ int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place 
             print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
     (at->gpus > 0 ? print_gpu_end : print_end)(c, at, &own, out);
     print_vault(c, at, &own, out);
+    if (print_pipeline(c, at, out, err) < 0)
+        return -1;
     if (fits(c, at, c->zero.stage))
         return 0;
     print_hint(c, at, out);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each stage of a pipeline has, and how long it waits for others. Times are counted in
+ * operations of products, and sending takes none: what a run takes beside these is not known here.
+ */
+#include "worker_runtime/pipeline/simulate.h"
+#include "worker_runtime/pipeline/split.h"
+#include "worker_runtime/train/estimate.h"
+#include "worker_runtime/train/stages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Stages are called uneven from here on: the slowest, to the mean. */
+#define UNEVEN 1.05
+
+/* More are not simulated. */
+#define OPS_MOST ((size_t)1 << 23)
+
+struct stages {
+    struct dt_pipe_plan plan;
+    struct dt_pipe_unit *units;
+    size_t layers;
+    struct dt_stage *blocks;
+    struct dt_pipe_times *times;
+    struct dt_pipe_use *use;
+    double makespan; /* 0: not simulated */
+};
+
+static size_t first_unit(const struct stages *s, int stage)
+{
+    return stage == 0 ? 0 : s->blocks[stage].first + 1;
+}
+
+static size_t end_unit(const struct stages *s, int stage)
+{
+    return stage == s->plan.stages - 1 ? s->layers + 2 : s->blocks[stage].end + 1;
+}
+
+static int simulate(struct stages *s, struct dt_err *err)
+{
+    size_t count = dt_pipe_op_count(&s->plan), all = count * (size_t)s->plan.stages;
+    struct dt_pipe_op *ops = all > OPS_MOST ? NULL : calloc(all, sizeof *ops);
+    struct dt_pipe_trial t = {
+        .plan = s->plan, .ops = ops, .times = s->times, .room = DT_PIPE_ROOM_MOST};
+    int rc = 0;
+    if (all <= OPS_MOST && !ops)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for %zu ops of a pipeline", all);
+    for (int stage = 0; stage < s->plan.stages; stage++) {
+        for (size_t u = first_unit(s, stage); u < end_unit(s, stage); u++) {
+            s->times[stage].forward += s->units[u].forward;
+            s->times[stage].input += s->units[u].input;
+            s->times[stage].weight += s->units[u].weight;
+        }
+        if (ops)
+            dt_pipe_list(&s->plan, stage, ops + (size_t)stage * count);
+    }
+    if (ops)
+        rc = dt_pipe_simulate(&t, s->use, &s->makespan, err);
+    free(ops);
+    return rc;
+}
+
+static void print_stage(const struct stages *s, int stage, struct dt_buf *out)
+{
+    size_t first = s->blocks[stage].first, last = s->blocks[stage].end - 1;
+    char blocks[64], layers[100];
+    double params = 0;
+    for (size_t u = first_unit(s, stage); u < end_unit(s, stage); u++)
+        params += s->units[u].params;
+    if (first == last)
+        snprintf(blocks, sizeof blocks, "block %zu", first);
+    else
+        snprintf(blocks, sizeof blocks, "blocks %zu to %zu", first, last);
+    snprintf(layers, sizeof layers, "%s%s%s", stage == 0 ? "embedding, " : "", blocks,
+             stage == s->plan.stages - 1 ? ", head" : "");
+    dt_buf_printf(out, "  %-7d%-32s%10.1f M%15d", stage, layers, params * 1e-6,
+                  dt_pipe_slots(&s->plan, stage));
+    if (s->makespan > 0)
+        dt_buf_printf(out, "%8.1f %%", 100 * (1 - s->use[stage].busy / s->makespan));
+    dt_buf_printf(out, "\n");
+}
+
+/* Stages wait because there are few micro-batches, and because one of them is slower. */
+static void print_idle(const struct stages *s, struct dt_buf *out)
+{
+    double mean = 0, most = 0;
+    int slowest = 0;
+    for (int stage = 0; stage < s->plan.stages; stage++) {
+        double own = s->use[stage].busy;
+        slowest = own > most ? stage : slowest;
+        most = own > most ? own : most;
+        mean += own / s->plan.stages;
+    }
+    dt_buf_printf(out, "\non average they are idle for %.1f %% of a step, products alone counted\n",
+                  100 * (1 - mean / s->makespan));
+    if (most > UNEVEN * mean)
+        dt_buf_printf(out,
+                      "stage %d takes %.2f times as long as the mean: with any number of "
+                      "micro-batches\nthe others wait for it\n",
+                      slowest, most / mean);
+}
+
+static int fill(struct stages *s, const struct dt_config *c, struct dt_err *err)
+{
+    size_t stages = (size_t)s->plan.stages;
+    s->layers = c->model.shape.layers;
+    s->times = calloc(stages, sizeof *s->times);
+    s->use = calloc(stages, sizeof *s->use);
+    if (!s->times || !s->use)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for %zu stages of a pipeline", stages);
+    s->units = dt_pipe_units(&c->model.shape, c->data.positions, c->model.recompute, err);
+    if (!s->units || dt_stages_split(c, &s->blocks, err) < 0)
+        return -1;
+    return simulate(s, err);
+}
+
+int dt_estimate_print_pipeline(const struct dt_config *c, int64_t micros, struct dt_buf *out,
+                               struct dt_err *err)
+{
+    if (micros > DT_PIPE_MICROS_MOST)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: a step has %d micro-batches at most, not %lld",
+                          DT_PIPE_MICROS_MOST, (long long)micros);
+    struct stages s = {.plan = dt_stages_plan(c, micros)};
+    const struct dt_pipe_plan *p = &s.plan;
+    int rc = dt_pipe_check(p, err) < 0 || fill(&s, c, err) < 0 ? -1 : 0;
+    if (rc == 0) {
+        dt_buf_printf(out, "\na pipeline of %d stages by %s, %d micro-batch%s in a step:\n\n",
+                      p->stages, dt_pipe_schedule_name(p->schedule), p->micros,
+                      p->micros == 1 ? "" : "es");
+        dt_buf_printf(out, "  %-7s%-32s%12s%15s%10s\n", "stage", "layers", "parameters",
+                      "micro-batches", "idle");
+        for (int stage = 0; stage < p->stages; stage++)
+            print_stage(&s, stage, out);
+    }
+    if (rc == 0 && s.makespan > 0)
+        print_idle(&s, out);
+    free(s.units);
+    free(s.blocks);
+    free(s.times);
+    free(s.use);
+    return rc;
+}
