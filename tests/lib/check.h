@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests that read as stories: TEST(a_name_that_says_it) { ... CHECK...(...); }, printed as TAP.
  *
- * Tests register themselves and run in the order of the file; names in argv pick some. A failing
- * check prints where, both values and the row at hand, ends its test, and the next one starts:
- * nothing is cleaned up on that path. A test that fails while a second thread runs ends the
- * program, as that thread may use what the test had on its stack. The plan comes first, so a
- * program that dies halfway has failed. A test that checks nothing fails. Several files of one
- * program may include this. */
+ * Tests register themselves and run in the order of the file; names in argv pick some, and "2/3"
+ * the second of each three, so that a long program can be several tests of meson. A failing check
+ * prints where, both values and the row at hand, ends its test, and the next one starts: nothing is
+ * cleaned up on that path. A test that fails while a second thread runs ends the program, as that
+ * thread may use what the test had on its stack. The plan comes first, so a program that dies
+ * halfway has failed. A test that checks nothing fails. Several files of one program may include
+ * this. */
 #ifndef DT_TESTS_CHECK_H
 #define DT_TESTS_CHECK_H
 
@@ -347,32 +348,42 @@ static inline bool check_run_one(const struct check_test *t)
     return !failed;
 }
 
-static inline bool check_wanted(const struct check_test *t, char **names)
+/* SHARE: "2/3", and PLACE, from 0 on, is that of the second of three, or the fifth of six. */
+static inline bool check_in_share(const char *share, int place)
+{
+    int which = 0, of = 0, end = 0;
+    return sscanf(share, "%d/%d%n", &which, &of, &end) == 2 && !share[end] && of > 0 &&
+           place % of == which - 1;
+}
+
+static inline bool check_wanted(const struct check_test *t, int place, char **names)
 {
     check_set_label(t);
     for (char **n = names; *n; n++)
-        if (strcmp(*n, t->name) == 0 || strcmp(*n, check_the.label) == 0)
+        if (strcmp(*n, t->name) == 0 || strcmp(*n, check_the.label) == 0 ||
+            check_in_share(*n, place))
             return true;
     return !*names;
 }
 
 __attribute__((weak)) int main(int argc, char **argv)
 {
-    int planned = 0, failures = 0;
+    int planned = 0, failures = 0, place = 0;
     (void)argc;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a crash or a fork must find nothing half-written */
     check_the.thread = gettid();
     if (check_the.before_all)
         check_the.before_all();
     for (struct check_test *t = check_the.first; t; t = t->next)
-        planned += check_wanted(t, argv + 1);
+        planned += check_wanted(t, place++, argv + 1);
     if (planned == 0) {
         fprintf(stderr, "no test of that name\n");
         return 2;
     }
     printf("1..%d\n", planned);
+    place = 0;
     for (struct check_test *t = check_the.first; t; t = t->next)
-        if (check_wanted(t, argv + 1))
+        if (check_wanted(t, place++, argv + 1))
             failures += !check_run_one(t);
     return failures != 0;
 }
