@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent's side of an elastic job, told as stories: what the server, the owner and the clock do,
  * and after each the whole of what the session made of it. */
-#include "agent/backend/elastic/session.h"
+#include "agent/backend/elastic/session/session.h"
 #include "tests/lib/check.h"
 
 #include <limits.h>

@@ -10,7 +10,7 @@
 #include "agent/backend/elastic/control.h"
 #include "agent/backend/elastic/presence.h"
 #include "agent/backend/elastic/remarks.h"
-#include "agent/backend/elastic/session.h"
+#include "agent/backend/elastic/session/session.h"
 #include "base/loop/ending.h"
 
 /* What the session called for. It is told when the session is through. */

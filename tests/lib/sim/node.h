@@ -4,7 +4,7 @@
 #ifndef DT_TESTS_SIM_NODE_H
 #define DT_TESTS_SIM_NODE_H
 
-#include "agent/backend/elastic/session.h"
+#include "agent/backend/elastic/session/session.h"
 #include "tests/lib/sim/net.h"
 
 struct sim_event;

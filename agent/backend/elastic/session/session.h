@@ -17,8 +17,8 @@
  * reached the workers run on, or (policy) are stopped. A server that refuses an agent whose workers
  * run is one that cannot be reached: it was started anew, and knows less or may less than the one
  * that made the world. */
-#ifndef DT_AGENT_BACKEND_ELASTIC_SESSION_H
-#define DT_AGENT_BACKEND_ELASTIC_SESSION_H
+#ifndef DT_AGENT_BACKEND_ELASTIC_SESSION_SESSION_H
+#define DT_AGENT_BACKEND_ELASTIC_SESSION_SESSION_H
 
 #include "base/clock.h"
 #include "rendezvous/protocol/messages.h"

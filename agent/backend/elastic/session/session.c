@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/backend/elastic/session.h"
+#include "agent/backend/elastic/session/session.h"
 
 #include "base/log.h"
 
