@@ -82,8 +82,8 @@ static void check_all(const struct dt_suggestions *s, const char *words)
         CHECK(i == 0 || one->cost.seconds >= s->at[i - 1].cost.seconds);
         CHECK(one->cost.idle >= 0 && one->cost.idle < 1 && one->cost.sent >= 0);
         CHECK(one->cost.mfu > 0 && one->cost.mfu < 1);
-        CHECK_EQ(one->today, size[DT_MESH_PP] == 1 && size[DT_MESH_CP] == 1 &&
-                                 (!m.gpus || size[DT_MESH_TP] == 1));
+        CHECK_EQ(one->today, size[DT_MESH_CP] == 1 &&
+                                 (!m.gpus || (size[DT_MESH_TP] == 1 && size[DT_MESH_PP] == 1)));
     }
 }
 
@@ -215,12 +215,11 @@ TEST(adapters_are_shared_by_samples_alone)
     dt_config_finish(&c);
 }
 
-/* With one rank the memory is the estimate's to the byte. */
-TEST(the_keys_that_are_printed_come_to_what_was_promised)
+static void check_keys(int tensor, int stages)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 64, " SMALL "}");
     struct dt_suggestions s = suggested(&c, "ranks=4");
-    const struct dt_suggestion *two = find(&s, 2, 1, 1);
+    const struct dt_suggestion *two = find(&s, tensor, stages, 1);
     struct dt_buf text = {0};
     CHECK(two);
     dt_suggest_write(&two->plan, s.batch, &text);
@@ -233,7 +232,8 @@ TEST(the_keys_that_are_printed_come_to_what_was_promised)
     struct dt_estimate_place at = {.world = 4, .local = 4};
     struct dt_estimate e;
     struct dt_err err = {0};
-    CHECK_EQ(told.parallel.tensor, 2);
+    CHECK_EQ(told.parallel.tensor, tensor);
+    CHECK_EQ(told.parallel.pipeline, stages);
     CHECK_EQ(told.batch.train_batch, 64);
     CHECK_OK(dt_estimate(&told, &at, told.zero.stage, &e, &err), err);
     CHECK_EQ(e.total, two->memory);
@@ -242,6 +242,14 @@ TEST(the_keys_that_are_printed_come_to_what_was_promised)
     dt_config_finish(&told);
     dt_suggest_finish(&s);
     dt_config_finish(&c);
+}
+
+TEST(the_keys_that_are_printed_come_to_what_was_promised)
+{
+    check_keys(1, 1);
+    check_keys(2, 1);
+    check_keys(1, 2);
+    check_keys(2, 2);
 }
 
 TEST(it_is_said_what_cannot_run_and_what_nobody_has_measured)

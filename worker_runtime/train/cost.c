@@ -115,11 +115,6 @@ static struct split split_of(const struct dt_shape *part, size_t positions, size
     return best;
 }
 
-size_t dt_plan_blocks(const struct dt_shape *part, size_t positions, const struct dt_plan *p)
-{
-    return split_of(part, positions, (size_t)p->mesh.size[DT_MESH_PP]).most;
-}
-
 static double stage_params(const struct dt_shape *part, size_t blocks, double stages)
 {
     struct dt_shape stage = *part;
@@ -166,10 +161,10 @@ static double context_bytes(const struct work *w)
     return 6 * pair * (w->context - 1) * (double)w->blocks;
 }
 
-/* The stream there, and its gradient back, of which each rank that has it sends a part. */
+/* The stream there, and its gradient back: ranks of a team each send all of it. */
 static double border_bytes(const struct work *w)
 {
-    return w->stages > 1 ? 2 * w->stream / w->tensor : 0;
+    return w->stages > 1 ? 2 * w->stream : 0;
 }
 
 /* Of a step: gradients are summed, and parameters gathered; at stage 3 for each micro-batch, on

@@ -32,8 +32,7 @@ struct dt_traffic {
 /* As "tensor 8, pipeline 2, data 4, stage 1, activation_checkpointing"; cut to SIZE. */
 const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size);
 /* PART is the shape that P's tensor dimension makes of the model's, S; ELEM are bytes of a number.
- * Blocks of the stage that has most of them: the last one, which has the head, has fewer. */
-size_t dt_plan_blocks(const struct dt_shape *part, size_t positions, const struct dt_plan *p);
+ */
 struct dt_traffic dt_plan_traffic(const struct dt_shape *part, size_t positions, size_t elem,
                                   const struct dt_plan *p);
 struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *part, size_t positions,

@@ -65,7 +65,6 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
 {
     struct place p = {.c = c,
                       .world = (size_t)at->world,
-                      .under_way = at->under_way,
                       .tensor = (size_t)part.tensor,
                       .stage = part.stage};
     if (at->on_gpu)

@@ -16,7 +16,6 @@ struct dt_estimate_place {
     int gpus;                 /* of this host; where it has none, its own memory is compared with */
     struct dt_gpu_memory gpu; /* each of them is taken to be like this one */
     const char *no_gpu;       /* why there are none; NULL: nobody asked */
-    size_t under_way;         /* micro-batches that activations are kept of at once; 0: 1 */
 };
 
 /* Bytes of one rank, a host's shared memory counted by its share. */

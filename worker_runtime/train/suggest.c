@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every mesh is tried: of each, the ways to run it are put in the order of what they cost, and the
- * first that fits is the one. Memory is the estimate's, of a configuration that has one stage of
- * the pipeline for its model. */
+ * first that fits is the one. Memory is the estimate's. */
 #include "worker_runtime/train/suggest.h"
 
 #include "base/str.h"
@@ -39,41 +38,18 @@ static int size(const struct dt_plan *p, enum dt_mesh_dim dim)
 
 /* -- what a way to run it takes --------------------------------------------------------------- */
 
-static int common(int a, int b)
-{
-    return b == 0 ? a : common(b, a % b);
-}
-
-/* The ranks of one stage, of which those of a host share what is in its memory. */
-static struct dt_estimate_place place_of(const struct search *s, const struct dt_plan *p)
-{
-    const struct dt_machine *m = s->m;
-    int stage = size(p, DT_MESH_TP) * size(p, DT_MESH_CP) * size(p, DT_MESH_DP);
-    int64_t under_way = size(p, DT_MESH_PP);
-    struct dt_estimate_place at = {.world = stage,
-                                   .local = stage < m->local ? stage : common(stage, m->local),
-                                   .on_gpu = m->gpus,
-                                   .gpus = m->gpus ? m->local : 0};
-    at.gpu.scratch = m->scratch;
-    at.under_way = (size_t)(under_way < p->accumulation ? under_way : p->accumulation);
-    return at;
-}
-
-/* A configuration of one stage; it owns nothing. The table of words is on the first and the last
- * one, so with several of them each is counted as if it had that one. */
-static struct dt_config trial_of(const struct search *s, const struct dt_plan *p,
-                                 const struct dt_shape *part)
+/* A configuration of that plan; it owns nothing. Ranks that share a sample have the same weights,
+ * as those with other samples do. */
+static struct dt_config trial_of(const struct search *s, const struct dt_plan *p)
 {
     struct dt_config trial = *s->c;
     trial.parallel.tensor = size(p, DT_MESH_TP);
+    trial.parallel.pipeline = size(p, DT_MESH_PP);
+    trial.parallel.schedule = DT_PIPE_1F1B;
     trial.model.recompute = p->recompute;
     trial.model.recompute_every = 1;
     trial.batch =
         (struct dt_config_batch){.micro_batch = p->micro, .accumulation = p->accumulation};
-    if (size(p, DT_MESH_PP) > 1) {
-        trial.model.shape.layers = dt_plan_blocks(part, trial.data.positions, p);
-        trial.model.shape.tied = true;
-    }
     trial.data.positions /= (size_t)size(p, DT_MESH_CP);
     return trial;
 }
@@ -92,9 +68,14 @@ static size_t gathered(const struct search *s, const struct dt_plan *p, const st
 static int memory_of(const struct search *s, const struct dt_plan *p, const struct dt_shape *part,
                      size_t *bytes, struct dt_err *err)
 {
-    struct dt_config trial = trial_of(s, p, part);
-    struct dt_estimate_place at = place_of(s, p);
+    const struct dt_machine *m = s->m;
+    struct dt_config trial = trial_of(s, p);
+    struct dt_estimate_place at = {.world = m->hosts * m->local,
+                                   .local = m->local,
+                                   .on_gpu = m->gpus,
+                                   .gpus = m->gpus ? m->local : 0};
     struct dt_estimate e;
+    at.gpu.scratch = m->scratch;
     if (dt_estimate(&trial, &at, p->stage, &e, err) < 0)
         return -1;
     if (__builtin_add_overflow(e.total, gathered(s, p, part), bytes))
@@ -102,14 +83,11 @@ static int memory_of(const struct search *s, const struct dt_plan *p, const stru
     return 0;
 }
 
-/* What is there today: no pipeline, no context; tensors where a configuration may say so. */
+/* What is there today: no context, and on GPUs what a configuration may ask of them. */
 static bool runs_today(const struct search *s, const struct dt_plan *p)
 {
-    struct dt_config trial = *s->c;
-    trial.parallel.tensor = size(p, DT_MESH_TP);
-    if (size(p, DT_MESH_PP) > 1 || size(p, DT_MESH_CP) > 1)
-        return false;
-    return !s->m->gpus || dt_config_check_gpu(&trial, NULL) == 0;
+    struct dt_config trial = trial_of(s, p);
+    return size(p, DT_MESH_CP) == 1 && (!s->m->gpus || dt_config_check_gpu(&trial, NULL) == 0);
 }
 
 /* -- the ways to run one mesh ----------------------------------------------------------------- */
@@ -151,7 +129,9 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
     size_t count = 0, micro_count = put_micros(samples, s->c->batch.micro_batch, enough, micros);
     int ranks = mesh->size[DT_MESH_DP] * mesh->size[DT_MESH_CP];
     int stages = ranks == 1 ? 1 : mesh->size[DT_MESH_PP] > 1 ? 2 : STAGES;
-    for (size_t i = 0; i < micro_count; i++)
+    for (size_t i = 0; i < micro_count; i++) {
+        if (mesh->size[DT_MESH_PP] > 1 && samples / micros[i] > DT_PIPE_MICROS_MOST)
+            continue;
         for (int way = 0; way < 2 * stages; way++) {
             struct way *w = &out[count++];
             w->plan = (struct dt_plan){.mesh = *mesh,
@@ -162,6 +142,7 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
             w->cost = dt_plan_cost(&s->c->model.shape, part, s->c->data.positions, s->elem,
                                    &w->plan, s->m);
         }
+    }
     qsort(out, count, sizeof *out, compare_ways);
     return count;
 }
@@ -227,7 +208,8 @@ static bool may_cut_positions(const struct search *s, int ranks)
 
 static bool may_cut_layers(const struct search *s, int stages)
 {
-    return stages == 1 || (!is_plain(s->c) && (size_t)stages <= s->c->model.shape.layers);
+    bool may = !is_plain(s->c) && s->c->train.balance == DT_BALANCE_OFF;
+    return stages == 1 || (may && (size_t)stages <= s->c->model.shape.layers);
 }
 
 /* RANKS are left for pipeline and data. */
