@@ -35,15 +35,16 @@ def say_sums(row):
 
 
 def predicted():
-    """Times of --suggest, by the ranks that share tensors, with no pipeline and no context."""
+    """Times of --suggest, by the ranks that share tensors and layers."""
     rows = [line.replace("*", " ").split() for line in lines("suggested")]
-    return {int(r[0]): float(r[-2].rstrip("x")) for r in rows if r[1:3] == ["1", "1"] and r[-1] == "yes"}
+    return {(r[0], r[1]): float(r[-2].rstrip("x")) for r in rows if r[-1:] == ["yes"]}
 
 
 print("| what | dtrun-train ms/step | tokens/s | MiB a rank | PyTorch ms/step | MiB a rank | faster | memory |")
 print("|---|---|---|---|---|---|---|---|")
 for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each / DDP"),
-                   ("tensor", "two ranks that share blocks / parallelize_module")):
+                   ("tensor", "two ranks that share blocks / parallelize_module"),
+                   ("pipeline", "two stages, 4 micro-batches / ScheduleGPipe"), ("1f1b", "the same by 1F1B")):
     a, b = best("dtrun-" + name), best(name)
     left = "| %s | %.0f | %.0f | %.0f " % (what, a["ms"], TOKENS * 1e3 / a["ms"], a["rss_mib"])
     if b:
@@ -51,7 +52,8 @@ for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each /
     else:
         left += "| - | - | - | - |"
     print(left)
-tensor, data, times = best("dtrun-tensor"), best("dtrun-data"), predicted()
-say_sums(tensor)
-print("tensors beside samples: a step takes %.2f times as long, --suggest predicts %.2f" % (
-    tensor["ms"] / data["ms"], times[2] / times[1]))
+say_sums(best("dtrun-tensor"))
+data, times = best("dtrun-data")["ms"], predicted()
+for name, what, cell in (("tensor", "tensors", ("2", "1")), ("1f1b", "layers", ("1", "2"))):
+    print("%s beside samples: a step takes %.2f times as long, --suggest predicts %.2f" % (
+        what, best("dtrun-" + name)["ms"] / data, times[cell] / times["1", "1"]))

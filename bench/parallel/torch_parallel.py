@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peer of bench/parallel.sh: PyTorch training the same Llama, its work shared among ranks. Prints one JSON line.
 
-    torch_parallel.py single|data|tensor --steps N      (data and tensor under torchrun, a thread in each rank)
+    torch_parallel.py single|data|tensor|pipeline --steps N      (but for single under torchrun, a thread in each rank)
 """
 import argparse
 import contextlib
@@ -18,6 +18,7 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 
+FIRST = 5  # blocks of the first stage of a pipeline, as dtrun-train has them
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, POSITIONS, VOCABULARY, BATCH = 8, 512, 1408, 8, 4, 512, 16384, 4
 HEAD = WIDTH // HEADS
 
@@ -80,8 +81,52 @@ class Model(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.reshape(-1))
 
 
+class Stage(nn.Module):
+    """Of a pipeline of two: the first has the embedding, the last the head."""
+
+    def __init__(self, model, last):
+        super().__init__()
+        self.last = last
+        self.words = model.head if last else model.embed
+        self.norm = model.norm if last else nn.Identity()
+        self.blocks = model.blocks[FIRST:] if last else model.blocks[:FIRST]
+        self.register_buffer("cos", model.cos)
+        self.register_buffer("sin", model.sin)
+
+    def forward(self, x):
+        x = x if self.last else self.words(x)
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin)
+        return self.words(self.norm(x)) if self.last else x
+
+
+class Pipeline:
+    """Trains as a model does: a step is a micro-batch for each sample, by GPipe."""
+
+    def __init__(self, part):
+        from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+        self.part = part
+        self.schedule = ScheduleGPipe(PipelineStage(part, dist.get_rank(), 2, torch.device("cpu")), BATCH, loss_fn=self.loss)
+
+    @staticmethod
+    def loss(logits, targets):
+        return F.cross_entropy(logits.flatten(0, 1), targets.reshape(-1)) / BATCH
+
+    def step(self, ids, targets):
+        losses = []
+        if self.part.last:
+            self.schedule.step(target=targets, losses=losses)
+        else:
+            self.schedule.step(ids)
+        dist.all_reduce(self.part.words.weight.grad)
+        return torch.stack(losses).sum().detach() if losses else torch.zeros(())
+
+
 def shared(mode, model):
     """The model as MODE has it; with tensors, words are cut, too, as they are in dtrun-train."""
+    if mode == "pipeline":
+        return Stage(model, dist.get_rank() == 1)
     if mode == "data":
         return nn.parallel.DistributedDataParallel(model)
     if mode == "tensor":
@@ -109,15 +154,17 @@ def across(mode):
     return loss_parallel()
 
 
-def parts(model):
-    """Parameters that this rank has a part of, and those that it has whole."""
+def parts(mode, model):
+    """Parameters that this rank has a part of, or alone, and those that all ranks have."""
+    if mode == "pipeline":
+        return [p for p in model.parameters() if p is not model.words.weight], [model.words.weight]
     cut = [p for p in model.parameters() if hasattr(p, "to_local")]
     return cut, [p for p in model.parameters() if not hasattr(p, "to_local")]
 
 
 def clip(cut, whole):
     """The norm is that of all parts, and of one copy of what is whole."""
-    grads = [p.grad.to_local() for p in cut]
+    grads = [p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad for p in cut]
     square = torch.stack([g.pow(2).sum() for g in grads]).sum() if grads else torch.zeros(())
     if grads:
         dist.all_reduce(square)
@@ -127,7 +174,7 @@ def clip(cut, whole):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("mode", choices=["single", "data", "tensor"])
+    p.add_argument("mode", choices=["single", "data", "tensor", "pipeline"])
     p.add_argument("--steps", type=int, default=20)
     a = p.parse_args()
     torch.set_num_threads(1)
@@ -135,7 +182,8 @@ def main():
         dist.init_process_group("gloo")
     torch.manual_seed(1)
     model = shared(a.mode, Model())
-    cut, whole = parts(model)
+    cut, whole = parts(a.mode, model)
+    pipeline = Pipeline(model) if a.mode == "pipeline" else None
     optimizers = [torch.optim.AdamW(of, lr=3e-4, weight_decay=0.1, fused=True) for of in (cut, whole) if of]
     torch.manual_seed(2 if a.mode != "data" else 2 + dist.get_rank())
     ids = torch.randint(VOCABULARY, (BATCH // 2 if a.mode == "data" else BATCH, POSITIONS + 1))
@@ -145,15 +193,16 @@ def main():
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         with across(a.mode):
-            loss = model(ids[:, :-1], ids[:, 1:])
-            loss.backward()
+            loss = pipeline.step(ids[:, :-1], ids[:, 1:]) if pipeline else model(ids[:, :-1], ids[:, 1:])
+            if not pipeline:
+                loss.backward()
         clip(cut, whole)
         for optimizer in optimizers:
             optimizer.step()
         losses.append(loss.item())
         times.append((time.monotonic() - begun) * 1e3)
     assert math.isfinite(losses[-1])
-    if int(os.environ.get("RANK", 0)) == 0:
+    if int(os.environ.get("RANK", 0)) == (1 if pipeline else 0):
         print(json.dumps({"mode": a.mode, "torch": torch.__version__, "ms": statistics.median(times[3:]), "losses": losses[:3],
                           "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}), flush=True)
     if a.mode != "single":
