@@ -800,6 +800,29 @@ TEST(cross_entropy_of_words_that_ranks_share)
     on_each_table(losses_in_parts);
 }
 
+/* Though a rank whose words have numbers alone could come to a loss without it. */
+static void no_number_in_a_part(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    const struct dt_ops *tables[] = {ops, ref};
+    (void)k;
+    for (size_t i = 0; i < 8; i++) {
+        const struct dt_ops *of = tables[i & 1];
+        float logits[][3] = {{1, 2, 3}, {NAN, i & 2 ? -INFINITY : NAN, NAN}}, sums[6], loss;
+        int32_t target = 1, none = 3;
+        struct dt_cross_entropy c = {1, 3, 3, &target, 1, i & 4 ? 30 : 0, NULL};
+        of->cross_entropy_sums(&c, sums, logits[0], s);
+        c.targets = &none;
+        of->cross_entropy_sums(&c, sums + 3, logits[1], s);
+        of->cross_entropy_join(&c, 2, sums, &loss, logits[0], false, s);
+        CHECK(isnan(loss));
+    }
+}
+
+TEST(what_is_no_number_with_one_rank_is_none_in_the_loss_of_all)
+{
+    on_each_table(no_number_in_a_part);
+}
+
 /* A word of another rank is zeros here, and has its gradient there. */
 static void words_elsewhere(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {

@@ -130,8 +130,17 @@ struct sums_job {
     const float *logits;
 };
 
-/* Of the words here. Those that cannot be at all add nothing, rather than infinity less infinity.
- */
+/* What words of which none has a logit above -infinity add: nothing where they cannot be at all,
+ * rather than infinity less infinity; but what is no number is none in the loss. */
+static float sum_hopeless(size_t n, const float *x)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] == -INFINITY ? 0 : x[i];
+    return sum;
+}
+
+/* Of the words here. */
 static struct row_sums sum_row(const struct dt_cross_entropy *c, const float *x, size_t target)
 {
     struct row_sums own = {.largest = dt_largest(c->vocabulary, x)};
@@ -141,6 +150,8 @@ static struct row_sums sum_row(const struct dt_cross_entropy *c, const float *x,
     if (own.largest > -INFINITY)
         own.sum = capped ? sum_capped_exp(c->vocabulary, x, own.largest, c->cap)
                          : sum_exp(c->vocabulary, x, own.largest);
+    else
+        own.sum = sum_hopeless(c->vocabulary, x);
     if (here)
         own.wanted = capped ? dt_capped(x[target], c->cap) : x[target];
     return own;

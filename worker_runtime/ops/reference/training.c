@@ -63,8 +63,10 @@ static void sum_row(const struct dt_cross_entropy *c, const float *logits, size_
         largest = fmax(largest, capped(c, logits[v]));
     sums[0] = (float)largest;
     /* Words that cannot be at all add nothing, rather than infinity less infinity. */
-    for (size_t v = 0; largest > -INFINITY && v < c->vocabulary; v++)
-        sum += exp(capped(c, logits[v]) - (double)sums[0]);
+    for (size_t v = 0; v < c->vocabulary; v++) {
+        double x = capped(c, logits[v]);
+        sum += x == -INFINITY ? 0 : exp(x - (double)sums[0]);
+    }
     sums[1] = (float)sum;
     sums[2] = target < c->vocabulary ? (float)capped(c, logits[target]) : 0;
 }
