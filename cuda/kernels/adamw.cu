@@ -117,7 +117,7 @@ step step_of(const struct dt_adamw *a)
     s.decay = a->decoupled ? a->lr * a->weight_decay : 0;
     s.pull = a->decoupled ? 0 : a->weight_decay;
     s.rounding = rounding_of(a);
-    s.chance = dt_mix(a->chance);
+    s.chance = dt_mix(a->chance) + a->chance_at;
     return s;
 }
 

@@ -4,14 +4,14 @@
 #ifndef DT_CUDA_MEMORY_STAGING_H
 #define DT_CUDA_MEMORY_STAGING_H
 
-#include "base/err.h"
+#include "worker_runtime/device/device.h"
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
 struct dt_cuda_staging;
 
-enum { DT_CUDA_SLOT = 256 << 10 }; /* most bytes of a copy */
+enum { DT_CUDA_SLOT = DT_DEVICE_LITTLE }; /* most bytes of a copy */
 
 struct dt_cuda_staging *dt_cuda_staging_open(struct dt_err *err);
 void dt_cuda_staging_close(struct dt_cuda_staging *g);

@@ -33,6 +33,8 @@ struct dt_device {
     const char *no_gpu;              /* of a CPU that "auto" took: why it is no GPU; else NULL */
 };
 
+enum { DT_DEVICE_LITTLE = 256 << 10 };
+
 /* Work is done in the order of the calls; what gives memory of the host to the caller waits for it.
  */
 struct dt_device_ops {
@@ -42,7 +44,8 @@ struct dt_device_ops {
     void (*free)(struct dt_device *d, void *memory);
     void (*clear)(struct dt_device *d, void *at, size_t bytes);
     void (*to_host)(struct dt_device *d, void *host, const void *at, size_t bytes);
-    /* HOST may be changed when the call is back. */
+    /* HOST may be changed when the call is back. One of at most DT_DEVICE_LITTLE bytes is on its
+     * way then; a larger one has arrived. */
     void (*from_host)(struct dt_device *d, void *at, const void *host, size_t bytes);
     /* Snapshots. HOST gets what is AT behind the work so far, while work that comes later goes on:
      * snap_fence() stands before what changes it. snap_wait(), from any thread, waits until all

@@ -137,9 +137,9 @@ struct dt_adamw {
     bool decoupled;           /* AdamW; else the decay joins the gradient */
     enum dt_dtype model_type; /* what the updated parameters are rounded to */
     /* Not 0: rounded up or down by chance, up the more often the nearer it is, so that small
-     * updates are not lost; the chance of element i of a call is dt_chance_bits(dt_mix(chance), i)
-     * of ops/by_chance.h, on every device. For 16 bits only. */
-    uint64_t chance;
+     * updates are not lost; the chance of element i of a call is dt_chance_bits(dt_mix(chance),
+     * chance_at + i) of ops/by_chance.h, on every device. For 16 bits only. */
+    uint64_t chance, chance_at;
 };
 
 /* The position of row N from e->first on. */

@@ -281,7 +281,7 @@ static void put_params(enum dt_dtype type, size_t n, float *params, const float 
 static void put_by_chance(const struct dt_adamw *a, size_t at, size_t n, float *params,
                           const float *master)
 {
-    uint64_t start = dt_mix(a->chance) + at;
+    uint64_t start = dt_mix(a->chance) + a->chance_at + at;
     if (a->model_type == DT_BF16) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++)

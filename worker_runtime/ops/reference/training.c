@@ -147,7 +147,7 @@ void dt_ref_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_
                   float *exp_avg_sq, dt_elem *params_, const float *grads, struct dt_stream *s)
 {
     float *params = params_;
-    uint64_t start = dt_mix(a->chance);
+    uint64_t start = dt_mix(a->chance) + a->chance_at;
     (void)s;
     for (size_t i = 0; i < n; i++) {
         double p = (double)master[i], g = (double)grads[i] * (double)a->grad_scale;
