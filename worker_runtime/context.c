@@ -262,6 +262,11 @@ struct dt_page_writer *dt_context_page(struct dt_context *c)
     return c->page;
 }
 
+int dt_context_threads(const struct dt_context *c)
+{
+    return c->wish.threads;
+}
+
 struct dt_device *dt_context_device(const struct dt_context *c)
 {
     return c->device;

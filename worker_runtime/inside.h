@@ -9,5 +9,7 @@ struct dt_device;
 
 /* Where this rank computes; owned by the context. */
 struct dt_device *dt_context_device(const struct dt_context *c);
+/* Of the CPU, that are this rank's. */
+int dt_context_threads(const struct dt_context *c);
 
 #endif

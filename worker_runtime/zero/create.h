@@ -12,6 +12,8 @@ struct dt_zero_place {
     struct dt_device *device;
     struct dt_coll *group;
     size_t sharing; /* ranks of the group on this host, who hold one copy of shared memory */
+    int threads;    /* of the CPU, where a GPU's optimizer is offloaded to it */
+    size_t piece;   /* for tests: elements that it takes at a time; 0: as many as suit */
     bool apart;     /* for tests: as if no two ranks shared memory, so that all is gathered */
 };
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
 enum { OTHERS = 3 }; /* one being computed, one being summed, one more so that neither waits */
@@ -121,6 +122,11 @@ void *dt_loans_take(struct dt_loans *l, size_t unit, struct dt_err *err)
     while (!(n = smallest_free(l, need)) && z->queue.count > 0)
         if (dt_queue_settle(z, err) < 0)
             return NULL;
+    if (!n && z->offload) { /* what is fetched from a buffer comes, and ends its loan */
+        if (dt_offload_settle(z->offload, err) < 0)
+            return NULL;
+        n = smallest_free(l, need);
+    }
     if (!n) /* of a GPU's memory a rank may take more by itself, and NCCL wants it from one source
              */
         n = grow(l, need, !z->device->coll, err);

@@ -74,7 +74,7 @@ int dt_queue_settle(struct dt_zero *z, struct dt_err *err)
     q->count--;
     q->elements -= r->elements;
     if (rc == 0 && z->stage->arrived)
-        z->stage->arrived(z, r->unit, r->buffer);
+        rc = z->stage->arrived(z, r->unit, r->buffer, err);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 /* Memory of what is kept between steps, and who has which part of it. */
 #include <string.h>
 
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
 int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sharded,
@@ -10,10 +11,11 @@ int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sh
     size_t elements = sharded ? z->layout.shard : z->layout.padded;
     r->elem = dt_dtype_size(type);
     r->bytes = elements * r->elem;
-    r->memory = z->device->coll ? DT_ROW_DEVICE : memory;
+    r->memory = z->device->coll && memory != DT_ROW_HOME ? DT_ROW_DEVICE : memory;
     r->sharded = sharded;
-    if (r->memory == DT_ROW_DEVICE)
-        r->at = dt_device_alloc(z->device, r->bytes, what, err);
+    if (r->memory == DT_ROW_DEVICE || r->memory == DT_ROW_HOME)
+        r->at =
+            dt_device_alloc(r->memory == DT_ROW_HOME ? z->home : z->device, r->bytes, what, err);
     else
         r->at = dt_coll_alloc(z->coll, r->bytes, memory == DT_ROW_SHARED ? DT_SHARED : DT_OWN, err);
     return r->at ? 0 : dt_err_wrap(err, "%s of %zu elements", what, elements);
@@ -21,8 +23,8 @@ int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sh
 
 void dt_row_close(struct dt_zero *z, struct dt_row *r)
 {
-    if (r->memory == DT_ROW_DEVICE)
-        dt_device_free(z->device, r->at);
+    if (r->memory == DT_ROW_DEVICE || r->memory == DT_ROW_HOME)
+        dt_device_free(r->memory == DT_ROW_HOME ? z->home : z->device, r->at);
     else
         dt_coll_release(z->coll, r->at);
     r->at = NULL;
@@ -48,6 +50,10 @@ void dt_zero_derive(struct dt_zero *z, size_t unit, size_t owner)
     const struct dt_ops *ops = z->device->ops;
     size_t n = z->layout.unit[unit].shard;
     void *params = dt_row_at(z, &z->params, unit, owner);
+    if (z->offload) {
+        dt_offload_send(z->offload, unit);
+        return;
+    }
     if (!z->master_is_params)
         ops->cast(n, params, z->elem, dt_zero_master(z, unit, owner), DT_F32, z->device->stream);
     if (z->elem == DT_F32)

@@ -14,7 +14,8 @@
  *     zero/queue.c           dt_queue_push()     starts that, while backward goes on;
  *                            dt_queue_settle()   waits for it
  *     coll/host/collective.c direct_read()       sums this rank's part, read where each rank has it
- *     zero/stage2.c          dt_shard_arrived()  keeps the sum in the row of this rank's shards
+ *     zero/stage2.c          dt_shard_arrived()  keeps the sum in the row of this rank's shards,
+ *                                                or has offload.c fetch it into the host's memory
  *
  * There update.c finds it: norm, clip, AdamW over the part; stage->publish() shows the result to
  * all. At stages 0 and 1 the unit's place in a full row takes the part of the lent buffer. Between
@@ -35,16 +36,18 @@ struct dt_zero_stage {
     void (*release)(struct dt_zero *z, size_t unit);
     void *(*grads)(struct dt_zero *z, size_t unit, struct dt_err *err);
     int (*reduce)(struct dt_zero *z, size_t unit, struct dt_err *err);
-    void (*arrived)(struct dt_zero *z, size_t unit, void *buffer); /* may be NULL */
+    /* BUFFER has UNIT's sum; may be NULL. */
+    int (*arrived)(struct dt_zero *z, size_t unit, void *buffer, struct dt_err *err);
     int (*finish)(struct dt_zero *z, struct dt_err *err); /* all sums of this step are here */
     int (*publish)(struct dt_zero *z, struct dt_err *err);
 };
 
 extern const struct dt_zero_stage dt_zero_stage0, dt_zero_stage1, dt_zero_stage2, dt_zero_stage3;
 
-/* A GPU shares no memory with another, and its collectives take any memory of its own: there all
- * three are the first. */
-enum dt_row_memory { DT_ROW_DEVICE, DT_ROW_OWN, DT_ROW_SHARED };
+/* A GPU shares no memory with another, and its collectives take any memory of its own: there OWN
+ * and SHARED are as DEVICE. HOME is where the optimizer is: the same device, or the CPU beside it.
+ */
+enum dt_row_memory { DT_ROW_DEVICE, DT_ROW_HOME, DT_ROW_OWN, DT_ROW_SHARED };
 
 struct dt_row {
     void *at;
@@ -78,15 +81,16 @@ struct dt_queue {
     size_t first, count, elements;
 };
 
-struct dt_loans; /* loans.h: buffers for gradients on their way */
-struct dt_slots; /* slots.h: gathered parameters */
+struct dt_loans;   /* loans.h: buffers for gradients on their way */
+struct dt_offload; /* offload.h: the optimizer of a GPU's rank in the host's memory */
+struct dt_slots;   /* slots.h: gathered parameters */
 
 struct dt_zero {
     const struct dt_zero_stage *stage;
     struct dt_zero_options o;
     struct dt_zero_place place;
-    struct dt_device *device;
-    struct dt_coll *host; /* the group we were given: for numbers of the host */
+    struct dt_device *device, *home; /* home: of master and moments */
+    struct dt_coll *host;            /* the group we were given: for numbers of the host */
     /* For what the rows hold: the same, or one beside it for a GPU's memory. */
     struct dt_coll *coll;
     size_t rank, world;
@@ -99,8 +103,9 @@ struct dt_zero {
     struct dt_queue queue;
     struct dt_loans *loans;
     struct dt_slots *slots;
-    bool has_partial; /* one at least has others that have a part of its gradients */
-    float *scratch;   /* a shard in float, where elem is not */
+    struct dt_offload *offload; /* NULL: home is device */
+    bool has_partial;           /* one at least has others that have a part of its gradients */
+    float *scratch;             /* a shard in float, where elem is not */
     size_t scratch_bytes;
     bool train, last;
     int64_t steps;
@@ -156,10 +161,11 @@ int dt_full_open_grads(struct dt_zero *z, struct dt_err *err);
 void *dt_full_grads(struct dt_zero *z, size_t unit, struct dt_err *err);
 int dt_full_reduce(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, struct dt_err *err);
 int dt_full_finish(struct dt_zero *z, enum dt_coll_kind kind, struct dt_err *err);
+int dt_full_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err *err);
 int dt_full_publish(struct dt_zero *z, struct dt_err *err);
 int dt_shard_open_grads(struct dt_zero *z, struct dt_err *err);
 void *dt_shard_grads(struct dt_zero *z, size_t unit, struct dt_err *err);
 int dt_shard_reduce(struct dt_zero *z, size_t unit, struct dt_err *err);
-void dt_shard_arrived(struct dt_zero *z, size_t unit, void *buffer);
+int dt_shard_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err *err);
 
 #endif

@@ -6,6 +6,7 @@
  *
  * No rank writes to its part while another still computes with it: an update comes behind the
  * all-reduce of the norm, and a rank takes part in that when its backward is over. */
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
 bool dt_zero_one_copy(const struct dt_zero *z)
@@ -83,6 +84,15 @@ static int stage1_finish(struct dt_zero *z, struct dt_err *err)
     return dt_full_finish(z, DT_REDUCE_SCATTER, err);
 }
 
+/* The sum lies where it is kept. */
+int dt_full_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err *err)
+{
+    (void)buffer;
+    if (!z->offload)
+        return 0;
+    return dt_offload_fetch(z->offload, unit, dt_row_at(z, &z->grads, unit, z->rank), NULL, err);
+}
+
 /* As many units under way as fit in a gather bucket; at least one. */
 static int gather_all(struct dt_zero *z, struct dt_err *err)
 {
@@ -126,6 +136,7 @@ const struct dt_zero_stage dt_zero_stage1 = {
     .release = dt_full_release,
     .grads = dt_full_grads,
     .reduce = stage1_reduce,
+    .arrived = dt_full_arrived,
     .finish = stage1_finish,
     .publish = dt_full_publish,
 };

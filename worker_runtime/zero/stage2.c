@@ -8,13 +8,15 @@
  * ranks and not before them: the one case where stages differ in their last bits, and only with
  * more than one of each. */
 #include "worker_runtime/zero/loans.h"
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
 int dt_shard_open_grads(struct dt_zero *z, struct dt_err *err)
 {
     if (z->o.frozen)
         return 0;
-    if (dt_row_open(z, &z->grads, z->elem, true, DT_ROW_DEVICE, "gradients", err) < 0)
+    if (!z->offload &&
+        dt_row_open(z, &z->grads, z->elem, true, DT_ROW_DEVICE, "gradients", err) < 0)
         return -1;
     z->loans = dt_loans_create(z, err);
     return z->loans ? 0 : -1;
@@ -44,18 +46,21 @@ int dt_shard_reduce(struct dt_zero *z, size_t unit, struct dt_err *err)
     return z->o.overlap ? 0 : dt_queue_drain(z, err);
 }
 
-void dt_shard_arrived(struct dt_zero *z, size_t unit, void *buffer)
+int dt_shard_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err *err)
 {
     const struct dt_ops *ops = z->device->ops;
     size_t n = z->layout.unit[unit].shard;
+    const void *sum = (char *)buffer + z->rank * n * z->params.elem;
+    if (z->offload)
+        return dt_offload_fetch(z->offload, unit, sum, buffer, err);
     void *kept = dt_row_at(z, &z->grads, unit, z->rank);
-    const void *sum = (char *)buffer + z->rank * n * z->grads.elem;
     if (z->unit[unit].added)
         ops->add(n, kept, sum, z->device->stream);
     else
         ops->cast(n, kept, z->elem, sum, z->elem, z->device->stream);
     z->unit[unit].added = true;
     dt_loans_end(z->loans, buffer);
+    return 0;
 }
 
 const struct dt_zero_stage dt_zero_stage2 = {

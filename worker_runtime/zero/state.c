@@ -39,7 +39,7 @@ static int spread(struct dt_zero *z, bool moments, struct dt_err *err)
 /* Nobody reads what is to be written now. */
 static int others_are_done(struct dt_zero *z, struct dt_err *err)
 {
-    z->device->table->snap_fence(z->device);
+    z->home->table->snap_fence(z->home);
     if (dt_slots_settle(z->slots, err) < 0)
         return -1;
     return dt_zero_barrier(z, err);
@@ -75,9 +75,9 @@ static int fill_unit(struct dt_zero *z, size_t unit, dt_zero_fill_fn fill, void 
                      struct dt_err *err)
 {
     float *master = dt_zero_master(z, unit, z->rank);
-    if (z->device->coll && fill_device(z, unit, fill, arg, err) < 0)
+    if (z->home->coll && fill_device(z, unit, fill, arg, err) < 0)
         return -1;
-    if (!z->device->coll) {
+    if (!z->home->coll) {
         memset(master, 0, z->layout.unit[unit].shard * sizeof *master); /* padding is 0 */
         fill_shard(z, unit, fill, arg, master);
     }
@@ -98,14 +98,14 @@ int dt_zero_fill(struct dt_zero *z, dt_zero_fill_fn fill, void *arg, struct dt_e
 
 int dt_zero_save(struct dt_zero *z, struct dt_zero_state *out, struct dt_err *err)
 {
-    const struct dt_device_ops *d = z->device->table;
+    const struct dt_device_ops *d = z->home->table;
     if (dt_zero_check_trained(z, err) < 0)
         return -1;
     for (size_t u = 0; u < z->layout.units; u++) {
         size_t at = z->layout.unit[u].shard_at, bytes = z->layout.unit[u].shard * sizeof(float);
-        d->snap(z->device, out->master + at, dt_zero_master(z, u, z->rank), bytes);
-        d->snap(z->device, out->exp_avg + at, dt_row_at(z, &z->exp_avg, u, z->rank), bytes);
-        d->snap(z->device, out->exp_avg_sq + at, dt_row_at(z, &z->exp_avg_sq, u, z->rank), bytes);
+        d->snap(z->home, out->master + at, dt_zero_master(z, u, z->rank), bytes);
+        d->snap(z->home, out->exp_avg + at, dt_row_at(z, &z->exp_avg, u, z->rank), bytes);
+        d->snap(z->home, out->exp_avg_sq + at, dt_row_at(z, &z->exp_avg_sq, u, z->rank), bytes);
     }
     out->layout = &z->layout;
     out->rank = z->rank;
@@ -116,15 +116,14 @@ int dt_zero_save(struct dt_zero *z, struct dt_zero_state *out, struct dt_err *er
 
 int dt_zero_load(struct dt_zero *z, const struct dt_zero_state *in, struct dt_err *err)
 {
-    const struct dt_device_ops *d = z->device->table;
+    const struct dt_device_ops *d = z->home->table;
     if (dt_zero_check_trained(z, err) < 0 || others_are_done(z, err) < 0)
         return -1;
     for (size_t u = 0; u < z->layout.units; u++) {
         size_t at = z->layout.unit[u].shard_at, bytes = z->layout.unit[u].shard * sizeof(float);
-        d->from_host(z->device, dt_zero_master(z, u, z->rank), in->master + at, bytes);
-        d->from_host(z->device, dt_row_at(z, &z->exp_avg, u, z->rank), in->exp_avg + at, bytes);
-        d->from_host(z->device, dt_row_at(z, &z->exp_avg_sq, u, z->rank), in->exp_avg_sq + at,
-                     bytes);
+        d->from_host(z->home, dt_zero_master(z, u, z->rank), in->master + at, bytes);
+        d->from_host(z->home, dt_row_at(z, &z->exp_avg, u, z->rank), in->exp_avg + at, bytes);
+        d->from_host(z->home, dt_row_at(z, &z->exp_avg_sq, u, z->rank), in->exp_avg_sq + at, bytes);
     }
     if (in->steps)
         z->steps = *in->steps;

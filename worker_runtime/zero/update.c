@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 #include "worker_runtime/zero/update.h"
 
@@ -45,10 +46,13 @@ int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err)
     double part;
     struct dt_stretch s;
     for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
-        const float *grads = float_grads(z, s.unit, z->rank);
+        const float *grads = z->offload ? NULL : float_grads(z, s.unit, z->rank);
         size_t begin = 0, count;
         while (next_counted(z, s.unit, s.count, &begin, &count)) {
-            z->device->ops->sum_squares(count, &part, grads + begin, z->device->stream);
+            if (z->offload)
+                part = dt_offload_squares(z->offload, s.unit, begin, count);
+            else
+                z->device->ops->sum_squares(count, &part, grads + begin, z->device->stream);
             *square += part;
             begin += count;
         }
@@ -111,14 +115,22 @@ void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param)
     z->unit[unit].elsewhere[param] = true;
 }
 
-static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t unit, size_t owner)
+/* Piece P of a shard, whose gradients are GRADS as floats. */
+static void update_piece(struct dt_zero *z, const struct dt_adamw *a, size_t unit, size_t owner,
+                         const struct dt_piece *p, const float *grads)
 {
-    const struct dt_zero_unit *u = &z->unit[unit];
-    const float *grads = float_grads(z, unit, owner);
-    float *master = dt_zero_master(z, unit, owner);
     float *exp_avg = dt_row_at(z, &z->exp_avg, unit, owner);
     float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, owner);
     char *params = dt_row_at(z, &z->params, unit, owner);
+    z->device->ops->adamw(a, p->count, dt_zero_master(z, unit, owner) + p->at, exp_avg + p->at,
+                          exp_avg_sq + p->at, params + p->at * z->params.elem, grads + p->at,
+                          z->device->stream);
+}
+
+static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t unit, size_t owner)
+{
+    const struct dt_zero_unit *u = &z->unit[unit];
+    const float *grads = z->offload ? NULL : float_grads(z, unit, owner);
     uint64_t first_chance = chance(z, unit);
     struct dt_piece p;
     for (size_t i = 0; i < u->params; i++) {
@@ -128,8 +140,10 @@ static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t
         a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
         if (z->o.stochastic_rounding)
             a->chance = first_chance + u->param_at[i] + p.first;
-        z->device->ops->adamw(a, p.count, master + p.at, exp_avg + p.at, exp_avg_sq + p.at,
-                              params + p.at * z->params.elem, grads + p.at, z->device->stream);
+        if (z->offload)
+            dt_offload_adamw(z->offload, a, unit, &p);
+        else
+            update_piece(z, a, unit, owner, &p, grads);
     }
 }
 
@@ -151,7 +165,7 @@ static void update(struct dt_zero *z, float lr, double grad_scale)
                          .model_type = z->o.model_type};
     size_t first, end;
     dt_zero_owners(z, &first, &end);
-    z->device->table->snap_fence(z->device);
+    z->home->table->snap_fence(z->home);
     for (size_t u = 0; u < z->layout.units; u++)
         for (size_t owner = first; owner < end; owner++)
             update_shard(z, &a, lr, u, owner);
@@ -159,7 +173,8 @@ static void update(struct dt_zero *z, float lr, double grad_scale)
 
 static void clear_grads(struct dt_zero *z)
 {
-    z->device->table->clear(z->device, z->grads.at, z->grads.bytes);
+    if (z->grads.at)
+        z->device->table->clear(z->device, z->grads.at, z->grads.bytes);
     for (size_t u = 0; u < z->layout.units; u++)
         z->unit[u].reduced = z->unit[u].added = false;
 }
@@ -168,7 +183,7 @@ int dt_zero_settle(struct dt_zero *z, struct dt_err *err)
 {
     if (dt_zero_check_trained(z, err) < 0)
         return -1;
-    if (z->stage->finish(z, err) < 0)
+    if (z->stage->finish(z, err) < 0 || (z->offload && dt_offload_finish(z->offload, err) < 0))
         return -1;
     int64_t from = dt_clock_monotonic_ns();
     for (size_t unit = 0; z->has_partial && unit < z->units; unit++)

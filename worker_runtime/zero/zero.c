@@ -8,6 +8,7 @@
 
 #include "worker_runtime/coll/backend.h"
 #include "worker_runtime/zero/loans.h"
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/slots.h"
 #include "worker_runtime/zero/stage.h"
 #include "worker_runtime/zero/state.h"
@@ -112,10 +113,10 @@ static int open_state(struct dt_zero *z, struct dt_err *err)
 {
     bool sharded = z->stage->state_sharded;
     if (!z->master_is_params &&
-        dt_row_open(z, &z->master, DT_F32, sharded, DT_ROW_DEVICE, "master copy", err) < 0)
+        dt_row_open(z, &z->master, DT_F32, sharded, DT_ROW_HOME, "master copy", err) < 0)
         return -1;
-    if (dt_row_open(z, &z->exp_avg, DT_F32, sharded, DT_ROW_DEVICE, "first moments", err) < 0 ||
-        dt_row_open(z, &z->exp_avg_sq, DT_F32, sharded, DT_ROW_DEVICE, "second moments", err) < 0)
+    if (dt_row_open(z, &z->exp_avg, DT_F32, sharded, DT_ROW_HOME, "first moments", err) < 0 ||
+        dt_row_open(z, &z->exp_avg_sq, DT_F32, sharded, DT_ROW_HOME, "second moments", err) < 0)
         return -1;
     return 0;
 }
@@ -123,7 +124,7 @@ static int open_state(struct dt_zero *z, struct dt_err *err)
 static int open_scratch(struct dt_zero *z, struct dt_err *err)
 {
     size_t largest = 0;
-    if (z->elem == DT_F32)
+    if (z->elem == DT_F32 || z->offload)
         return 0;
     for (size_t u = 0; u < z->layout.units; u++)
         largest = z->layout.unit[u].shard > largest ? z->layout.unit[u].shard : largest;
@@ -134,22 +135,44 @@ static int open_scratch(struct dt_zero *z, struct dt_err *err)
 
 static int open_rows(struct dt_zero *z, struct dt_err *err)
 {
-    z->master_is_params = z->elem == DT_F32 && (z->o.model_type == DT_F32 || z->o.frozen);
+    z->master_is_params =
+        z->elem == DT_F32 && !z->offload && (z->o.model_type == DT_F32 || z->o.frozen);
     if (z->stage->open(z, err) < 0 || (!z->o.frozen && open_state(z, err) < 0))
         return -1;
     return open_scratch(z, err);
 }
 
+/* The memory of a CPU is the host's already, and stage 0 keeps on each rank what it updates. */
+static bool offloads(const struct dt_zero *z)
+{
+    return z->o.offload && z->device->coll && !z->o.frozen && z->o.stage > 0;
+}
+
 /* Stage 2 with full gradients keeps what stage 1 keeps, and so does every stage above 0 of a rank
- * alone: its shard is all there is. Of frozen parameters the stages below 3 keep the same, and so
- * one copy for a host. */
+ * alone: its shard is all there is. But where the optimizer is in the host's memory a rank alone
+ * gains by stage 2, since its gradients are there too. Of frozen parameters the stages below 3 keep
+ * the same, and so one copy for a host. */
 static const struct dt_zero_stage *pick_stage(const struct dt_zero *z)
 {
     static const struct dt_zero_stage *const stage[] = {&dt_zero_stage0, &dt_zero_stage1,
                                                         &dt_zero_stage2, &dt_zero_stage3};
     bool alone = z->world == 1 && z->o.stage > 1 && !z->place.apart;
     bool whole = (z->o.stage == 2 && z->o.full_gradients) || (z->o.stage < 3 && z->o.frozen);
-    return stage[alone || whole ? 1 : z->o.stage];
+    if (whole)
+        return stage[1];
+    return stage[alone ? (offloads(z) ? 2 : 1) : z->o.stage];
+}
+
+static int open_home(struct dt_zero *z, struct dt_err *err)
+{
+    z->home = z->device;
+    if (!offloads(z))
+        return 0;
+    z->offload = dt_offload_create(z, z->place.threads, z->place.piece, err);
+    if (!z->offload)
+        return -1;
+    z->home = dt_offload_home(z->offload);
+    return 0;
 }
 
 struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struct dt_unit *units,
@@ -172,7 +195,8 @@ struct dt_zero *dt_zero_create_on(const struct dt_zero_place *place, const struc
     z->elem = o->words ? DT_F32 : z->device->ops->elem;
     z->stage = pick_stage(z);
     z->coll = z->device->coll ? dt_coll_beside(z->host, z->device->coll, z->device, err) : z->host;
-    if (z->coll && copy_units(z, units, count, err) == 0 && open_rows(z, err) == 0)
+    if (z->coll && copy_units(z, units, count, err) == 0 && open_home(z, err) == 0 &&
+        open_rows(z, err) == 0)
         return z;
     dt_zero_destroy(z);
     return NULL;
@@ -205,6 +229,7 @@ void dt_zero_destroy(struct dt_zero *z)
         free(z->unit[u].partial);
     }
     free(z->unit);
+    dt_offload_destroy(z->offload);
     dt_layout_finish(&z->layout);
     if (z->coll != z->host)
         dt_coll_destroy(z->coll);
@@ -300,11 +325,13 @@ const struct dt_layout *dt_zero_layout(const struct dt_zero *z)
 
 void dt_zero_memory(const struct dt_zero *z, struct dt_zero_memory *out)
 {
+    size_t state =
+        dt_row_held(z, &z->master) + dt_row_held(z, &z->exp_avg) + dt_row_held(z, &z->exp_avg_sq);
     *out = (struct dt_zero_memory){
         .params = dt_row_held(z, &z->params),
         .grads = dt_row_held(z, &z->grads),
-        .optimizer = dt_row_held(z, &z->master) + dt_row_held(z, &z->exp_avg) +
-                     dt_row_held(z, &z->exp_avg_sq),
+        .optimizer = z->offload ? 0 : state,
+        .offloaded = z->offload ? state + dt_offload_bytes(z->offload) : 0,
         .scratch = dt_loans_bytes(z->loans) + dt_slots_bytes(z->slots) + z->scratch_bytes,
     };
 }

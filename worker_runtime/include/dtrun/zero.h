@@ -60,6 +60,9 @@ struct dt_zero_options {
      * 0: no limit); units of so many stay whole always (0: none). */
     size_t prefetch, max_live, max_reuse_distance, persist_below;
     bool overlap; /* reduce while backward goes on */
+    /* Stages 1 to 3 of a rank on a GPU: optimizer state, and this rank's part of gradients, lie in
+     * the host's memory, and the CPU makes the update. A rank on a CPU has them there anyway. */
+    bool offload;
     /* Parameters that stay as dt_zero_fill() makes them: there is no memory for gradients and
      * optimizer, and what would need them fails. They are kept as at stage 1, or 3. */
     bool frozen;
@@ -120,9 +123,10 @@ DT_API int dt_zero_step(struct dt_zero *z, const struct dt_zero_update *u,
 
 DT_API int64_t dt_zero_steps(const struct dt_zero *z); /* updates made: Adam's count */
 DT_API size_t dt_zero_elements(const struct dt_zero *z);
-/* Bytes this rank holds, a host's shared memory counted by its share. */
+/* Bytes this rank holds where it computes, a host's shared memory counted by its share; and of the
+ * host's what is offloaded to it. */
 struct dt_zero_memory {
-    size_t params, grads, optimizer, scratch;
+    size_t params, grads, optimizer, scratch, offloaded;
 };
 DT_API void dt_zero_memory(const struct dt_zero *z, struct dt_zero_memory *out);
 /* Nanoseconds in collectives, and in the update, since the last call. */

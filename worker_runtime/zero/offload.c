@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/zero/offload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker_runtime/zero/loans.h"
+
+enum {
+    /* Most bytes that are fetched at a time, and pinned for it: a shard of more comes in several
+     * goes, of which the last alone is not waited for. */
+    BUCKET = 256 << 20,
+    /* Elements that AdamW takes at a time: what it reads as floats and writes stays in the cache
+     * of a few cores. */
+    PIECE = 1 << 18
+};
+
+/* A stretch of a shard on its way down; COUNT 0: none. */
+struct fetch {
+    size_t unit, at, count;
+    void *lent;
+};
+
+struct dt_offload {
+    struct dt_zero *z;
+    struct dt_device *home;
+    struct dt_row sums;     /* of gradients, this rank's shards */
+    void *bucket;           /* pinned */
+    size_t bucket_elements; /* that it has room for */
+    size_t piece;
+    float *floats[2]; /* a piece each */
+    void *rounded;    /* a piece in the GPU's type */
+    struct fetch coming;
+};
+
+static size_t largest_shard(const struct dt_layout *l)
+{
+    size_t most = 0;
+    for (size_t u = 0; u < l->units; u++)
+        most = l->unit[u].shard > most ? l->unit[u].shard : most;
+    return most;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t bucket_of(const struct dt_layout *l, enum dt_dtype elem)
+{
+    return smaller(largest_shard(l), BUCKET / dt_dtype_size(elem));
+}
+
+static size_t piece_bytes(size_t piece, enum dt_dtype elem)
+{
+    return piece * (2 * sizeof(float) + dt_dtype_size(elem));
+}
+
+size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem)
+{
+    return (l->shard + bucket_of(l, elem)) * dt_dtype_size(elem) + piece_bytes(PIECE, elem);
+}
+
+size_t dt_offload_bytes(const struct dt_offload *o)
+{
+    return o->sums.bytes + o->bucket_elements * o->sums.elem + piece_bytes(o->piece, o->z->elem);
+}
+
+static int open_memory(struct dt_offload *o, struct dt_err *err)
+{
+    struct dt_zero *z = o->z;
+    size_t elem = dt_dtype_size(z->elem);
+    o->sums = (struct dt_row){.elem = elem, .bytes = z->layout.shard * elem, .sharded = true};
+    o->sums.at = dt_device_alloc(o->home, o->sums.bytes, "gradients", err);
+    o->bucket = z->device->table->alloc_host(z->device, o->bucket_elements * elem, err);
+    for (int i = 0; i < 2; i++)
+        o->floats[i] = dt_device_alloc(o->home, o->piece * sizeof(float), "a piece", err);
+    o->rounded = dt_device_alloc(o->home, o->piece * elem, "a piece", err);
+    return o->sums.at && o->bucket && o->floats[0] && o->floats[1] && o->rounded ? 0 : -1;
+}
+
+struct dt_offload *dt_offload_create(struct dt_zero *z, int threads, size_t piece,
+                                     struct dt_err *err)
+{
+    struct dt_offload *o = calloc(1, sizeof *o);
+    if (!o) {
+        dt_err_set(err, DT_E_MEMORY, "no memory for an optimizer in the host's memory");
+        return NULL;
+    }
+    o->z = z;
+    o->piece = piece ? piece : PIECE;
+    o->bucket_elements =
+        piece ? smaller(piece, largest_shard(&z->layout)) : bucket_of(&z->layout, z->elem);
+    o->home = dt_device_open_cpu(threads, err);
+    if (o->home && open_memory(o, err) == 0)
+        return o;
+    dt_err_wrap(err, "zero_optimization.offload_optimizer");
+    dt_offload_destroy(o);
+    return NULL;
+}
+
+void dt_offload_destroy(struct dt_offload *o)
+{
+    if (!o)
+        return;
+    if (o->home) {
+        dt_device_free(o->home, o->rounded);
+        dt_device_free(o->home, o->floats[0]);
+        dt_device_free(o->home, o->floats[1]);
+        dt_device_free(o->home, o->sums.at);
+    }
+    o->z->device->table->free_host(o->z->device, o->bucket);
+    dt_device_close(o->home);
+    free(o);
+}
+
+struct dt_device *dt_offload_home(const struct dt_offload *o)
+{
+    return o->home;
+}
+
+static char *sum_at(const struct dt_offload *o, size_t unit, size_t at)
+{
+    return (char *)dt_row_at(o->z, &o->sums, unit, o->z->rank) + at * o->sums.elem;
+}
+
+/* -- down ------------------------------------------------------------------------------------- */
+
+/* TO += FROM, N elements. As a GPU adds what it computes with: in float, rounded once. */
+static void add_to(struct dt_offload *o, char *to, const char *from, size_t n)
+{
+    const struct dt_ops *ops = o->home->ops;
+    struct dt_stream *s = o->home->stream;
+    if (o->z->elem == DT_F32) {
+        ops->add(n, to, from, s);
+        return;
+    }
+    for (size_t i = 0; i < n; i += o->piece) {
+        size_t count = smaller(o->piece, n - i), at = i * o->sums.elem;
+        ops->cast(count, o->floats[0], DT_F32, to + at, o->z->elem, s);
+        ops->cast(count, o->floats[1], DT_F32, from + at, o->z->elem, s);
+        ops->add(count, o->floats[0], o->floats[1], s);
+        ops->cast(count, to + at, o->z->elem, o->floats[0], DT_F32, s);
+    }
+}
+
+static void keep(struct dt_offload *o, const struct fetch *f)
+{
+    char *kept = sum_at(o, f->unit, f->at);
+    if (o->z->unit[f->unit].added)
+        add_to(o, kept, o->bucket, f->count);
+    else
+        o->home->ops->cast(f->count, kept, o->z->elem, o->bucket, o->z->elem, o->home->stream);
+}
+
+int dt_offload_settle(struct dt_offload *o, struct dt_err *err)
+{
+    struct fetch f = o->coming;
+    struct dt_zero *z = o->z;
+    if (f.count == 0)
+        return 0;
+    o->coming.count = 0;
+    int rc = z->device->table->snap_wait(z->device, err);
+    if (rc == 0)
+        keep(o, &f);
+    else
+        dt_device_sync(z->device, err); /* knows of a peer that is lost, which is the reason then */
+    if (f.at + f.count < z->layout.unit[f.unit].shard)
+        return rc;
+    z->unit[f.unit].added = true;
+    if (f.lent)
+        dt_loans_end(z->loans, f.lent);
+    return rc;
+}
+
+int dt_offload_fetch(struct dt_offload *o, size_t unit, const void *sum, void *lent,
+                     struct dt_err *err)
+{
+    struct dt_zero *z = o->z;
+    size_t n = z->layout.unit[unit].shard;
+    for (size_t at = 0; at < n; at += o->bucket_elements) {
+        if (dt_offload_settle(o, err) < 0)
+            return -1;
+        o->coming = (struct fetch){unit, at, smaller(o->bucket_elements, n - at), lent};
+        z->device->table->snap(z->device, o->bucket, (const char *)sum + at * o->sums.elem,
+                               o->coming.count * o->sums.elem);
+    }
+    return 0;
+}
+
+int dt_offload_finish(struct dt_offload *o, struct dt_err *err)
+{
+    struct dt_zero *z = o->z;
+    if (dt_offload_settle(o, err) < 0)
+        return -1;
+    for (size_t u = 0; u < z->layout.units; u++)
+        if (!z->unit[u].added)
+            memset(sum_at(o, u, 0), 0, z->layout.unit[u].shard * o->sums.elem);
+    return 0;
+}
+
+/* -- the update, and up ----------------------------------------------------------------------- */
+
+/* COUNT gradients, of at most a piece, as floats. */
+static const float *float_sums(struct dt_offload *o, size_t unit, size_t at, size_t count)
+{
+    const void *sums = sum_at(o, unit, at);
+    if (o->z->elem == DT_F32)
+        return sums;
+    o->home->ops->cast(count, o->floats[0], DT_F32, sums, o->z->elem, o->home->stream);
+    return o->floats[0];
+}
+
+double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t count)
+{
+    double part, all = 0;
+    for (size_t i = 0; i < count; i += o->piece) {
+        size_t n = smaller(o->piece, count - i);
+        o->home->ops->sum_squares(n, &part, float_sums(o, unit, at + i, n), o->home->stream);
+        all += part;
+    }
+    return all;
+}
+
+/* N parameters, already rounded to the model's type, to AT of this rank's shard. In copies so
+ * little that the GPU gets them while the next are computed. */
+static void send(struct dt_offload *o, size_t unit, size_t at, const float *params, size_t n)
+{
+    struct dt_zero *z = o->z;
+    size_t elem = o->sums.elem, most = DT_DEVICE_LITTLE / elem;
+    char *to = (char *)dt_row_at(z, &z->params, unit, z->rank) + at * elem;
+    const char *from = (const char *)params;
+    if (z->elem != DT_F32) {
+        o->home->ops->cast(n, o->rounded, z->elem, params, DT_F32, o->home->stream);
+        from = o->rounded;
+    }
+    for (size_t i = 0; i < n; i += most)
+        z->device->table->from_host(z->device, to + i * elem, from + i * elem,
+                                    smaller(most, n - i) * elem);
+}
+
+void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t unit,
+                      const struct dt_piece *p)
+{
+    struct dt_zero *z = o->z;
+    struct dt_adamw one = *a;
+    float *master = dt_zero_master(z, unit, z->rank);
+    float *exp_avg = dt_row_at(z, &z->exp_avg, unit, z->rank);
+    float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, z->rank);
+    for (size_t i = 0; i < p->count; i += o->piece) {
+        size_t at = p->at + i, n = smaller(o->piece, p->count - i);
+        one.chance_at = a->chance_at + i;
+        const float *grads = float_sums(o, unit, at, n);
+        o->home->ops->adamw(&one, n, master + at, exp_avg + at, exp_avg_sq + at, o->floats[1],
+                            grads, o->home->stream);
+        send(o, unit, at, o->floats[1], n);
+    }
+}
+
+void dt_offload_send(struct dt_offload *o, size_t unit)
+{
+    struct dt_zero *z = o->z;
+    const struct dt_ops *ops = o->home->ops;
+    const float *master = dt_zero_master(z, unit, z->rank);
+    size_t shard = z->layout.unit[unit].shard;
+    for (size_t at = 0; at < shard; at += o->piece) {
+        size_t n = smaller(o->piece, shard - at);
+        memcpy(o->floats[1], master + at, n * sizeof(float));
+        ops->round_to(n, o->floats[1], z->o.model_type, o->home->stream);
+        send(o, unit, at, o->floats[1], n);
+    }
+}
