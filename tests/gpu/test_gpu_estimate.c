@@ -96,6 +96,7 @@ static void check_stage(const struct dt_config *c, const struct dt_estimate_plac
     CHECK_OK(dt_estimate(c, at, stage, &e, &err), err);
     CHECK_ROW("%d ranks, stage %d", at->world, stage);
     CHECK_EQ(e.optimizer, m.optimizer);
+    CHECK_EQ(e.offloaded, m.offloaded);
     if (stage == 3 && at->world > 1) /* units are gathered when they are asked for */
         CHECK(e.params + e.grads >= m.params + m.grads + m.scratch);
     else
@@ -154,6 +155,8 @@ TEST(ranks_on_gpus_hold_what_was_estimated)
         "{" MODEL,
         "{\"bf16\": {\"enabled\": true}, " MODEL,
         "{\"fp16\": {\"enabled\": true}, " MODEL,
+        "{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}, "
+        "\"bf16\": {\"enabled\": true}, " MODEL,
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int world = 1; world <= 2 && world <= gpus; world++) {

@@ -140,8 +140,8 @@ TEST(keys_of_stage_3_go_without_their_prefix_too)
     CHECK(c.zero.overlap); /* the default of stage 3 */
     CHECK(c.model.recompute);
     struct dt_err err;
-    CHECK(c.offload && !warned("offload"));
-    CHECK_FAIL(dt_config_check_gpu(&c, &err), err, "offloading from a GPU to the CPU is not");
+    CHECK(c.zero.offload && c.offload_params && !warned("offload"));
+    CHECK_FAIL(dt_config_check_gpu(&c, &err), err, "parameters (zero_optimization.offload_param)");
     load(CONFIGS "own.json", NULL, NULL);
     CHECK_OK(dt_config_check_gpu(&c, &err), err);
 }
@@ -415,7 +415,9 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "zero_optimization.offload_optimizer.device: files as memory"},
         {"{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}}}", "offload_param.device: files as memory"},
         {"{\"zero_optimization\": {\"stage\": 2, \"offload_param\": {\"device\": \"cpu\"}}}", "offload_param wants stage 3"},
-        {"{\"zero_optimization\": {\"cpu_offload\": true}, \"train\": {\"device\": \"cuda\"}}", "offloading from a GPU"},
+        {"{\"zero_optimization\": {\"stage\": 0, \"cpu_offload\": true}, \"train\": {\"device\": \"cuda\"}}", "offload_optimizer wants stage 1, 2 or 3 on a GPU"},
+        {"{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}}, \"train\": {\"device\": \"cuda\"}}", "parameters (zero_optimization.offload_param) stay in a GPU's memory"},
+        {"{\"activation_checkpointing\": {\"cpu_checkpointing\": true}, \"train\": {\"device\": \"cuda\"}}", "activations (cpu_checkpointing) stay in a GPU's memory"},
         {"{\"zero_optimization\": {\"zero_hpz_partition_size\": 8}}", "zero_hpz_partition_size: a second set of shards"},
         {"{\"zero_optimization\": {\"zero_quantized_weights\": true}}", "zero_quantized_weights: parameters travel unquantized"},
         {"{\"zero_optimization\": {\"zero_quantized_gradients\": true}}", "zero_quantized_gradients: gradients travel"},
@@ -545,6 +547,10 @@ TEST(what_means_nothing_here_is_warned_of_once_and_what_is_off_is_not)
         {"{\"steps_per_print\": 5, \"train\": {\"log_every\": 5}}", NULL},
         {"{\"zero_optimization\": {\"cpu_offload\": true}, \"train\": {\"device\": \"cpu\"}}", NULL},
         {"{\"zero_optimization\": {\"cpu_offload\": true}}", NULL},
+        {"{\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true, \"ratio\": 1.0, \"buffer_count\": 4}}}", NULL},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": false}}}", "offload_optimizer.pin_memory: what goes between a GPU and the host is pinned always"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.5}}}", "offload_optimizer.ratio: all of it is in the CPU's memory"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\", \"buffer_count\": 8}}}", "offload_optimizer.buffer_count: it is for optimizers in files"},
         {"{\"a\": 1}", "a: there is no such setting, and it is ignored"},
         {"{\"_comment\": \"of LLaMA-Factory\"}", "_comment: there is no such setting, and it is ignored"},
         {"{\"fp16\": {\"_comment\": \"off\", \"enabled\": false}}", "fp16._comment: there is no such setting, and it is ignored"},

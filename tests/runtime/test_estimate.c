@@ -155,6 +155,98 @@ TEST(gpus_compute_with_bfloat16_or_float)
 #undef ONE
 }
 
+/* Three floats of each parameter, its gradient, the largest shard on its way, and the pieces that
+ * AdamW takes. On the GPU nothing is kept of optimizer and shards of gradients, and nothing is
+ * widened. */
+TEST(what_is_offloaded_is_the_hosts)
+{
+#define ONE "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4, "
+#define OFFLOAD "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}, "
+#define BF16 "\"bf16\": {\"enabled\": true}, "
+    const size_t piece = 1 << 18;
+    /* clang-format off */
+    static const struct { const char *text; int world, stage; size_t grads, optimizer, kept; } rows[] = {
+        {ONE OFFLOAD BF16 SMALL "}", 1, 0, ALL * 2 + BLOCK * 4, ALL * 12, 0},
+        {ONE OFFLOAD BF16 SMALL "}", 1, 1, ALL * 2, 0, ALL * 14 + BLOCK * 2},
+        {ONE OFFLOAD BF16 SMALL "}", 1, 2, LOANS * 2, 0, ALL * 14 + BLOCK * 2},
+        {ONE OFFLOAD BF16 SMALL "}", 1, 3, LOANS * 2, 0, ALL * 14 + BLOCK * 2}, /* alone, as at stage 2 */
+        {ONE OFFLOAD BF16 SMALL "}", 2, 2, LOANS * 2, 0, ALL * 7 + BLOCK},      /* whatever is added up */
+        {ONE OFFLOAD SMALL "}", 2, 2, LOANS * 4, 0, ALL * 8 + BLOCK * 2},
+        {ONE BF16 SMALL "}", 2, 2, ALL * 2 + BLOCK * 2, ALL * 6, 0},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s, %d ranks, stage %d", rows[i].text, rows[i].world, rows[i].stage);
+        struct dt_config c = parsed(rows[i].text);
+        struct dt_estimate e = on_gpus(&c, rows[i].world, rows[i].stage);
+        size_t pieces = piece * (2 * sizeof(float) + (c.zero.model_type == DT_BF16 ? 2 : 4));
+        CHECK_EQ(e.grads, rows[i].grads);
+        CHECK_EQ(e.optimizer, rows[i].optimizer);
+        CHECK_EQ(e.offloaded, rows[i].kept ? rows[i].kept + pieces : 0);
+        CHECK_EQ(of(&c, rows[i].world, rows[i].world, rows[i].stage).offloaded, 0); /* on a CPU */
+        dt_config_finish(&c);
+    }
+#undef ONE
+}
+
+/* Llama 2 7B: 6.74 thousand million parameters. */
+#define SEVEN_BILLION                                                                              \
+    "\"train_micro_batch_size_per_gpu\": 1, \"gradient_accumulation_steps\": 8, "                  \
+    "\"data\": {\"train\": \"x\", \"sequence_length\": 2048}, "                                    \
+    "\"model\": {\"activation_checkpointing\": true, \"config\": {\"model_type\": \"llama\", "     \
+    "\"vocab_size\": 32000, \"hidden_size\": 4096, \"intermediate_size\": 11008, "                 \
+    "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, "                                     \
+    "\"max_position_embeddings\": 4096}}"
+
+/* Of the one stage that C asks for, on a card of 24 GB in a host of that much MEMORY. */
+static const char *on_a_card(const char *text, size_t memory, struct dt_buf *out)
+{
+    struct dt_estimate_place place = {
+        .world = 1, .local = 1, .memory = memory, .on_gpu = true, .gpus = 1};
+    place.gpu = (struct dt_gpu_memory){.name = "a card",
+                                       .total = (size_t)24 << 30,
+                                       .free = ((size_t)24 << 30) - ((size_t)600 << 20),
+                                       .scratch = 96 << 20};
+    struct dt_err err = {0};
+    struct dt_config c = parsed(text);
+    dt_buf_clear(out);
+    CHECK_OK(dt_estimate_print(&c, &place, out, &err), err);
+    dt_config_finish(&c);
+    return dt_buf_cstr(out);
+}
+
+TEST(a_model_of_seven_billion_fits_on_a_card_of_24_gigabytes_when_offloaded)
+{
+    static const char offloaded[] =
+        "{\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": "
+        "\"cpu\"}}, " BF16 SEVEN_BILLION "}";
+    struct dt_buf out = {0};
+    const char *text = on_a_card("{" BF16 SEVEN_BILLION "}", (size_t)128 << 30, &out);
+    CHECK(strstr(text, "6738.4 million parameters in bf16"));
+    CHECK(!strstr(text, "yes\n") && !strstr(text, "on the host"));
+
+    /* clang-format off */
+    static const char *const lines[] = {
+        "  stage        params        grads    optimizer  activations      scratch        total  on the host  fits\n",
+        "  0          12.6 GiB     13.3 GiB     75.3 GiB      867 MiB       96 MiB      102 GiB          0 B  no\n",
+        "  1          12.6 GiB     12.6 GiB          0 B      867 MiB       96 MiB     26.0 GiB     88.1 GiB  no\n",
+        "* 2          12.6 GiB      1.5 GiB          0 B      867 MiB       96 MiB     15.0 GiB     88.1 GiB  yes\n",
+        "\nstage 2 takes 15.0 GiB of the 23.4 GiB that are free there: it fits\n",
+        "the offloaded optimizer takes 88.1 GiB of this host's 128 GiB with 1 rank on it: it fits\n",
+    };
+    /* clang-format on */
+    text = on_a_card(offloaded, (size_t)128 << 30, &out);
+    for (size_t i = 0; i < ROWS(lines); i++) {
+        CHECK_ROW("%s in\n%s", lines[i], text);
+        CHECK(strstr(text, lines[i]));
+    }
+    text = on_a_card(offloaded, (size_t)64 << 30, &out);
+    CHECK_ROW("%s", text);
+    CHECK(strstr(text, "15.0 GiB     88.1 GiB  no\n"));
+    CHECK(strstr(text, "of this host's 64 GiB with 1 rank on it: it does not fit\n"));
+    dt_buf_finish(&out);
+}
+
 TEST(a_gpu_has_the_scratch_of_its_ops_and_the_host_the_snapshot)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 8, \"bf16\": {\"enabled\": true}, "

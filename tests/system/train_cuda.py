@@ -8,32 +8,16 @@ import math
 import os
 import re
 import signal
-import subprocess
 
 import servers
 import tap
 import training
+from gpus import emulated, gpus, why_not
 
-EMULATED = os.environ.get("DT_EMULATED") == "1"
 # Small, as the emulator has to make it.
 SIZE = {"batch": 4, "accumulation": 1}
 HEADS_OF_64 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 2, "n_positions": 32, "vocab_size": 320}
 DEEPSPEED_BF16 = {"bf16": {"enabled": True}}
-
-
-def gpus(n):
-    """The environment of a story with N devices; skipped where there are fewer."""
-    if EMULATED:
-        return {"DT_EMULATOR_DEVICES": str(n)}
-    listed = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False).stdout
-    if listed.count("GPU ") < n:
-        raise tap.Skip("%d GPUs are needed, there are %d" % (n, listed.count("GPU ")))
-    return {}
-
-
-def emulated():
-    if not EMULATED:
-        raise tap.Skip("only on the emulator can a GPU be so")
 
 
 def on_both(s, name, env=None, world=1, **how):
@@ -65,19 +49,6 @@ def floats(s):
         training.close(cuda, cpu, 1e-4, name)
         if not cuda[-1] < cuda[0] - 0.3:
             raise AssertionError("the model learned nothing: %r" % cuda)
-
-
-@training.story
-def offloading(s):
-    """a configuration that offloads is refused on a GPU, however the run came to be on it, and is taken on a CPU"""
-    offload = {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
-    for device in ("cuda", "auto"):
-        c = s.config("c.json", device=device, steps=1, **SIZE, **offload)
-        s.run(c, env=gpus(1), world=1, status=1).expect(r"offloading from a GPU to the CPU is not implemented; drop offload_optimizer")
-        program = s.start_words([s.tools.train, "--estimate", c], gpus(1))
-        program.expect(r"offloading from a GPU to the CPU is not implemented")
-        tap.check_equal((program.end(), program.says("stage")), (2, False), "what --estimate says of it")
-    s.run(s.config("c.json", device="cpu", steps=1, **SIZE, **offload), world=1)
 
 
 @training.story
@@ -375,15 +346,6 @@ def mixed(s):
                            r"rank 1 has no GPU: .*%s.*; cure that, set train\.device to \"cpu\", or leave .* out" % (rank, why))
             tap.check_equal(program.end() != 0, True, "exit status is one of failure")
         tap.check_equal(os.path.exists(s.path("ckpt")), False, "a folder for checkpoints")
-
-
-def why_not():
-    """What is missing for a GPU here, or None."""
-    if EMULATED:
-        return None
-    if not os.path.exists("/dev/nvidiactl"):
-        return "there is no GPU here"
-    return None
 
 
 if why_not():

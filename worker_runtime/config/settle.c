@@ -196,9 +196,28 @@ static int settle_zero(const struct dt_reading *r)
         *limits[i] = *limits[i] ? *limits[i] : 1;
     if (d->offloads_params && z->stage < 3)
         return contradiction(r, "zero_optimization.offload_param wants stage 3");
-    d->c.offload = d->offloads || d->offloads_params || d->offloads_activations;
+    z->offload = d->offloads;
+    d->c.offload_params = d->offloads_params;
+    d->c.offload_activations = d->offloads_activations;
     if (strcmp(d->c.train.device, "cuda") == 0)
         return dt_config_check_gpu(&d->c, r->err);
+    return 0;
+}
+
+static int check_offload(const struct dt_config *c, struct dt_err *err)
+{
+    const char *what = c->offload_params        ? "parameters (zero_optimization.offload_param)"
+                       : c->offload_activations ? "activations (cpu_checkpointing)"
+                                                : NULL;
+    if (what)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s stay in a GPU's memory: of a GPU the optimizer alone can be "
+                          "offloaded; drop that key, or set train.device to \"cpu\"",
+                          what);
+    if (c->zero.offload && c->zero.stage == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "zero_optimization.offload_optimizer wants stage 1, 2 or 3 on a GPU: at "
+                          "stage 0 each rank keeps the whole optimizer");
     return 0;
 }
 
@@ -218,12 +237,7 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "attention on a GPU takes heads of at most %d numbers, and those of this "
                           "model have %zu; set train.device to \"cpu\"",
                           DT_GPU_HEAD_DIM_MOST, head_dim);
-    if (!c->offload)
-        return 0;
-    return dt_err_set(err, DT_E_USAGE,
-                      "offloading from a GPU to the CPU is not implemented; drop "
-                      "offload_optimizer, offload_param and cpu_checkpointing, or set "
-                      "train.device to \"cpu\"");
+    return check_offload(c, err);
 }
 
 static int settle_device(const struct dt_reading *r)

@@ -9,6 +9,7 @@
 #include "worker_runtime/train/keeper.h"
 #include "worker_runtime/train/stages.h"
 #include "worker_runtime/zero/layout.h"
+#include "worker_runtime/zero/offload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,9 @@ struct place {
     size_t elem;    /* bytes of what is computed with */
     size_t sharing; /* ranks that hold one copy of shared memory together */
     size_t micro, under_way;
-    size_t tensor;         /* ranks that share what the configuration's model is a part of */
-    bool many;             /* micro-steps are added up before gradients are reduced */
+    size_t tensor; /* ranks that share what the configuration's model is a part of */
+    bool many;     /* micro-steps are added up before gradients are reduced */
+    bool offload;  /* above stage 0: the optimizer is in the host's memory, not in the GPU's */
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 
@@ -69,6 +71,7 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
                       .stage = part.stage};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
+    p.offload = at->on_gpu && c->zero.offload;
     p.elem = dt_dtype_size(p.form.elem);
     p.sharing = at->on_gpu ? 1 : (size_t)at->local;
     settle_batch(&p, part.index);
@@ -137,12 +140,13 @@ static size_t second_unit(const struct dt_layout *l)
     return second;
 }
 
-/* Stage 2 with micro-steps added up first, and any stage of a rank alone, keeps what 1 keeps. */
+/* Stage 2 with micro-steps added up first, and any stage of a rank alone, keeps what 1 keeps; with
+ * the optimizer in the host's memory a rank alone keeps what 2 keeps (zero/zero.c). */
 static int kept_stage(const struct place *p, int stage)
 {
     if (stage > 1 && p->world == 1)
-        return 1;
-    return stage == 2 && p->many ? 1 : stage;
+        return p->offload ? 2 : 1;
+    return stage == 2 && p->many && !p->offload ? 1 : stage;
 }
 
 /* At stage 3 between hosts: what is gathered, at most. */
@@ -163,21 +167,24 @@ static size_t params_of(const struct place *p, const struct dt_layout *l, int st
     return (l->shard + live(p, l)) * p->elem;
 }
 
-/* The update takes float, and sums over ranks may: each a unit at a time. */
-static size_t widened(const struct place *p, const struct dt_layout *l)
+/* The update on a device takes float, and sums over ranks may: each a unit at a time. */
+static size_t widened(const struct place *p, const struct dt_layout *l, bool offloaded)
 {
+    size_t update = offloaded ? 0 : largest_unit(l) / p->world;
     bool sums = p->c->train.wide_sums && p->world > 1;
     if (p->form.elem == DT_F32)
         return 0;
-    return (largest_unit(l) / p->world + (sums ? largest_unit(l) : 0)) * sizeof(float);
+    return (update + (sums ? largest_unit(l) : 0)) * sizeof(float);
 }
 
 static size_t grads_of(const struct place *p, const struct dt_layout *l, int stage)
 {
+    bool offloaded = p->offload && stage > 0;
     if (stage < 2)
-        return l->padded * p->elem + widened(p, l);
+        return l->padded * p->elem + widened(p, l, offloaded);
     size_t others = l->units - 1 < OTHER_LOANS ? l->units - 1 : OTHER_LOANS;
-    return (l->shard + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l);
+    size_t kept = offloaded ? 0 : l->shard;
+    return (kept + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l, offloaded);
 }
 
 /* With floats throughout, the parameters are the master copy. */
@@ -234,7 +241,10 @@ static void count_trained(const struct place *p, const struct dt_layout *l, int 
     out->trained = l->payload;
     out->params = params_of(p, l, kept);
     out->grads = grads_of(p, l, kept);
-    out->optimizer = optimizer_of(p, l, kept);
+    if (p->offload && kept > 0)
+        out->offloaded = l->shard * sizeof(float) * 3 + dt_offload_bytes_of(l, p->form.elem);
+    else
+        out->optimizer = optimizer_of(p, l, kept);
     out->snapshot = p->c->train.save_dir ? l->shard * sizeof(float) * 3 : 0;
     if (p->c->train.vault != DT_VAULT_OFF)
         out->vault = dt_vault_bytes(l->shard, sizeof(struct dt_kept_state));

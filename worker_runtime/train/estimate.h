@@ -23,12 +23,14 @@ struct dt_estimate {
     size_t trained;     /* parameters, not bytes: all, or those of adapters */
     size_t params;      /* with those gathered for a while at stage 3 */
     size_t grads;       /* with buffers that units' gradients are computed into, or widened */
-    size_t optimizer;   /* master copy and moments */
+    size_t optimizer;   /* master copy and moments, but for what is offloaded */
+    size_t offloaded;   /* the same, gradients, and what they travel through; the host's */
     size_t activations; /* of a micro-batch */
     size_t scratch;     /* what ops of a GPU work in; 0 where none is there to say */
     size_t snapshot;    /* what a checkpoint is written from while training goes on; the host's */
     size_t vault;       /* its last two steps, and copies of another rank's; the host's */
-    size_t total;       /* but for the vault, and the snapshot of a rank on a GPU that is there */
+    /* But for the vault, what is offloaded, and the snapshot of a rank on a GPU that is there. */
+    size_t total;
 };
 
 /* Of each rank. */

@@ -9,10 +9,18 @@
 
 #define STAGES 4
 
+static size_t times(size_t bytes, int n)
+{
+    size_t all;
+    return __builtin_mul_overflow(bytes, (size_t)n, &all) ? SIZE_MAX : all;
+}
+
+/* Where it is, and what is offloaded in the host's memory. */
 static bool fits(const struct dt_config *c, const struct dt_estimate_place *at, int stage)
 {
     struct dt_estimate e;
-    return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= dt_estimate_room(at);
+    return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= dt_estimate_room(at) &&
+           times(e.offloaded, at->local) <= at->memory;
 }
 
 static const char *size_text(size_t bytes, char out[24])
@@ -20,17 +28,25 @@ static const char *size_text(size_t bytes, char out[24])
     return dt_str_from_size(bytes, out, 24);
 }
 
-static void print_row(const struct dt_estimate *e, int stage, bool configured, bool gpu, bool fit,
-                      struct dt_buf *out)
+static bool offloads(const struct dt_config *c, const struct dt_estimate_place *at)
 {
+    return at->on_gpu && c->zero.offload;
+}
+
+static void print_row(const struct dt_config *c, const struct dt_estimate_place *at,
+                      const struct dt_estimate *e, int stage, struct dt_buf *out)
+{
+    bool gpu = at->gpus > 0;
     const size_t columns[] = {
         e->params, e->grads, e->optimizer, e->activations, gpu ? e->scratch : e->snapshot,
         e->total};
     char text[24];
-    dt_buf_printf(out, "%s%-6d", configured ? "* " : "  ", stage);
+    dt_buf_printf(out, "%s%-6d", stage == c->zero.stage ? "* " : "  ", stage);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         dt_buf_printf(out, "%13s", size_text(columns[i], text));
-    dt_buf_printf(out, "  %s\n", fit ? "yes" : "no");
+    if (offloads(c, at))
+        dt_buf_printf(out, "%13s", size_text(e->offloaded, text));
+    dt_buf_printf(out, "  %s\n", fits(c, at, stage) ? "yes" : "no");
 }
 
 static const char *owner(const struct dt_estimate_place *at)
@@ -89,9 +105,9 @@ static void print_head(const struct dt_config *c, const struct dt_estimate_place
     if (c->parallel.pipeline > 1)
         dt_buf_put_str(out, "of a pipeline's stages the one that takes most is told of\n");
     print_room(at, out);
-    dt_buf_printf(out, "  %-6s%13s%13s%13s%13s%13s%13s  %s\n", "stage", "params", "grads",
-                  "optimizer", "activations", at->gpus > 0 ? "scratch" : "snapshot", "total",
-                  "fits");
+    dt_buf_printf(out, "  %-6s%13s%13s%13s%13s%13s%13s", "stage", "params", "grads", "optimizer",
+                  "activations", at->gpus > 0 ? "scratch" : "snapshot", "total");
+    dt_buf_printf(out, "%s  fits\n", offloads(c, at) ? "  on the host" : "");
 }
 
 /* A trial is a copy of the configuration with other numbers; it owns nothing. */
@@ -196,15 +212,21 @@ static void print_advice(const struct dt_config *c, const struct dt_estimate_pla
                       dt_advice_write(all, count, at->world == 1, text, sizeof text));
 }
 
-static size_t times(size_t bytes, int n)
-{
-    size_t all;
-    return __builtin_mul_overflow(bytes, (size_t)n, &all) ? SIZE_MAX : all;
-}
-
 static const char *verdict(bool fit)
 {
     return fit ? "it fits" : "it does not fit";
+}
+
+/* What is the host's of an optimizer that is not in the GPU's memory. */
+static void print_offloaded(const struct dt_estimate_place *at, const struct dt_estimate *e,
+                            struct dt_buf *out)
+{
+    char needed[24], there[24];
+    size_t all = times(e->offloaded, at->local);
+    if (all > 0)
+        dt_buf_printf(out, "the offloaded optimizer takes %s of %s %s with %d rank%s on it: %s\n",
+                      size_text(all, needed), owner(at), size_text(at->memory, there), at->local,
+                      at->local == 1 ? "" : "s", verdict(all <= at->memory));
 }
 
 /* What ranks on GPUs write checkpoints from is in the host's memory. */
@@ -212,14 +234,18 @@ static void print_gpu_end(const struct dt_config *c, const struct dt_estimate_pl
                           const struct dt_estimate *e, struct dt_buf *out)
 {
     char needed[24], there[24];
-    size_t copies = times(e->snapshot, at->local);
+    size_t copies = times(e->snapshot, at->local), all;
+    bool fit =
+        !__builtin_add_overflow(copies, times(e->offloaded, at->local), &all) && all <= at->memory;
     dt_buf_printf(out, "\nstage %d takes %s of the %s that are free there: %s\n", c->zero.stage,
                   size_text(e->total, needed), size_text(at->gpu.free, there),
                   verdict(e->total <= at->gpu.free));
+    print_offloaded(at, e, out);
     if (copies > 0)
-        dt_buf_printf(out, "checkpoints take %s of %s %s with %d rank%s on it: %s\n",
-                      size_text(copies, needed), owner(at), size_text(at->memory, there), at->local,
-                      at->local == 1 ? "" : "s", verdict(copies <= at->memory));
+        dt_buf_printf(out, "checkpoints take %s%s of %s %s with %d rank%s on it: %s\n",
+                      size_text(copies, needed), e->offloaded ? " besides" : "", owner(at),
+                      size_text(at->memory, there), at->local, at->local == 1 ? "" : "s",
+                      verdict(fit));
 }
 
 static void print_end(const struct dt_config *c, const struct dt_estimate_place *at,
@@ -229,6 +255,7 @@ static void print_end(const struct dt_config *c, const struct dt_estimate_place 
     dt_buf_printf(out, "\nstage %d takes %s of %s with %d rank%s on the host: %s\n", c->zero.stage,
                   size_text(times(e->total, at->local), needed), size_text(at->memory, there),
                   at->local, at->local == 1 ? "" : "s", verdict(fits(c, at, c->zero.stage)));
+    print_offloaded(at, e, out);
 }
 
 /* On a host of the job that dtrun starts: what of its memory is not a GPU's. */
@@ -237,6 +264,7 @@ static void print_vault(const struct dt_config *c, const struct dt_estimate_plac
 {
     char vault[24], there[24];
     size_t vaults = times(e->vault, at->local), other = at->gpus > 0 ? e->snapshot : e->total, all;
+    other = other > SIZE_MAX - e->offloaded ? SIZE_MAX : other + e->offloaded;
     if (e->vault == 0)
         return;
     bool fit = !__builtin_add_overflow(vaults, times(other, at->local), &all) && all <= at->memory;
@@ -268,7 +296,7 @@ int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place 
     print_head(c, at, &own, out);
     for (int stage = 0; stage < STAGES; stage++)
         if (dt_estimate(c, at, stage, &e, NULL) == 0)
-            print_row(&e, stage, stage == c->zero.stage, at->gpus > 0, fits(c, at, stage), out);
+            print_row(c, at, &e, stage, out);
     (at->gpus > 0 ? print_gpu_end : print_end)(c, at, &own, out);
     print_vault(c, at, &own, out);
     if (print_pipeline(c, at, out, err) < 0)

@@ -133,6 +133,12 @@ static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer
     return &t->mesh.axis[DT_MESH_DP];
 }
 
+/* Whether the optimizer lies in the host's memory, and not where the model is computed. */
+static inline bool dt_trainer_offloads(const struct dt_trainer *t)
+{
+    return t->config->zero.offload && t->device->coll;
+}
+
 /* The ranks that have other parts of the tensors, and the same samples. */
 static inline const struct dt_mesh_axis *dt_trainer_tensor(const struct dt_trainer *t)
 {

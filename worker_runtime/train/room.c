@@ -31,7 +31,7 @@ static int64_t wanted(const struct dt_trainer *t)
     struct dt_estimate e;
     if (dt_estimate(t->config, &at, t->config->zero.stage, &e, NULL) < 0)
         return 0;
-    return (int64_t)(at.on_gpu ? e.snapshot : e.total);
+    return (int64_t)(at.on_gpu ? e.snapshot + e.offloaded : e.total);
 }
 
 int64_t dt_trainer_memory_left(const struct dt_trainer *t)
@@ -57,10 +57,16 @@ static size_t held_by(const struct dt_zero *z)
 void dt_trainer_say_memory(const struct dt_trainer *t)
 {
     char all[24], activations[24];
+    struct dt_zero_memory m;
     size_t held = dt_transformer_held(t->model);
+    dt_zero_memory(t->zero, &m);
     dt_metrics_say(t->metrics, "%s of memory in each rank; %s of that are for activations",
                    dt_str_from_size(held_by(t->zero) + held_by(t->base) + held, all, sizeof all),
                    dt_str_from_size(held, activations, sizeof activations));
+    if (m.offloaded > 0)
+        dt_metrics_say(t->metrics,
+                       "the optimizer is offloaded: %s of the host's memory in each rank",
+                       dt_str_from_size(m.offloaded, all, sizeof all));
 }
 
 /* "; try ..." into OUT. */
@@ -85,15 +91,20 @@ void dt_trainer_look_at_room(struct dt_trainer *t)
     dt_cgroup_find(&memory, "memory", "");
     int64_t left = dt_cgroup_memory_left(&memory);
     at.memory = t->memory_left = left > 0 ? (size_t)left : 0;
-    if (left < 0 || at.on_gpu || dt_context_local_rank(t->context) != 0 ||
-        dt_estimate(t->config, &at, t->config->zero.stage, &e, NULL) < 0 ||
-        e.total <= dt_estimate_room(&at))
+    if (left < 0 || dt_context_local_rank(t->context) != 0 ||
+        dt_estimate(t->config, &at, t->config->zero.stage, &e, NULL) < 0)
         return;
-    write_advice(t, advice, sizeof advice);
+    size_t wants = at.on_gpu ? e.offloaded : e.total;
+    if (wants <= at.memory / (size_t)at.local)
+        return;
+    if (at.on_gpu)
+        *advice = '\0';
+    else
+        write_advice(t, advice, sizeof advice);
     snprintf(line, sizeof line,
              "this run wants about %s%s, and %s of this host's memory are left, so the kernel may "
              "kill it%s",
-             dt_str_from_size(e.total, needed, sizeof needed),
+             dt_str_from_size(wants, needed, sizeof needed),
              at.local == 1 ? "" : " in each of its ranks",
              dt_str_from_size((uint64_t)left, there, sizeof there), advice);
     dt_say(DT_TRAIN_PROGRAM, line);

@@ -185,7 +185,9 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     struct dt_zero_options o = t->config->zero;
     bool balanced = t->config->train.balance != DT_BALANCE_OFF;
     bool stages = t->config->parallel.pipeline > 1; /* whose micro-batches are not in one walk */
-    o.full_gradients = t->batch.accumulation > 1 || balanced || stages;
+    bool several = t->batch.accumulation > 1 || balanced || stages;
+    /* Offloaded, gradients are to be in the host's memory, be it for each micro-step. */
+    o.full_gradients = several && !dt_trainer_offloads(t);
     o.seed = t->state.seed;
     o.model_type = dt_config_trained_type(t->config);
     o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;

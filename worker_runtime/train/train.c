@@ -24,14 +24,15 @@ static double seconds(void)
     return (double)dt_clock_monotonic_ns() * 1e-9;
 }
 
-/* Micro-batches this rank goes through. At stage 3 as many as the busiest rank, the last of them
- * empty: parameters are gathered together. */
+/* Micro-batches this rank goes through. At stage 3, and at stage 2 offloaded, as many as the
+ * busiest rank, the last of them empty: parameters are gathered, or gradients summed, together. */
 static int micro_steps(const struct dt_trainer *t)
 {
     const int *deal = dt_balance_deal(t->balance);
     const struct dt_mesh_axis *data = dt_trainer_data(t);
-    int most = deal[data->index];
-    for (int r = 0; t->config->zero.stage == 3 && r < data->size; r++)
+    int most = deal[data->index], stage = t->config->zero.stage;
+    bool together = stage == 3 || (stage == 2 && dt_trainer_offloads(t));
+    for (int r = 0; together && r < data->size; r++)
         most = deal[r] > most ? deal[r] : most;
     return most;
 }
