@@ -97,7 +97,8 @@ static void check_stage(const struct dt_config *c, const struct dt_estimate_plac
     CHECK_ROW("%d ranks, stage %d", at->world, stage);
     CHECK_EQ(e.optimizer, m.optimizer);
     CHECK_EQ(e.offloaded, m.offloaded);
-    if (stage == 3 && at->world > 1) /* units are gathered when they are asked for */
+    if (stage == 3 &&
+        (at->world > 1 || o.offload_params)) /* units are gathered when they are asked for */
         CHECK(e.params + e.grads >= m.params + m.grads + m.scratch);
     else
         CHECK_EQ(e.params + e.grads, m.params + m.grads + m.scratch);
@@ -157,6 +158,8 @@ TEST(ranks_on_gpus_hold_what_was_estimated)
         "{\"fp16\": {\"enabled\": true}, " MODEL,
         "{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}, "
         "\"bf16\": {\"enabled\": true}, " MODEL,
+        "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, "
+        "\"offload_param\": {\"device\": \"cpu\"}}, " MODEL,
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int world = 1; world <= 2 && world <= gpus; world++) {

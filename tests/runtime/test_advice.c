@@ -38,6 +38,7 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
 #define MICRO_8 "train_micro_batch_size_per_gpu 8 with gradient_accumulation_steps 2"
 #define RECOMPUTE "model.activation_checkpointing true"
 #define LENGTH "data.sequence_length 64"
+#define OFFLOAD "zero_optimization.offload_optimizer {\"device\": \"cpu\"}"
 #define LORA "adapters in place of all weights (lora {})"
     /* clang-format off */
     static const struct { const char *text; int world; bool weights, gpu; const char *changes; } rows[] = {
@@ -47,7 +48,8 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
         {BATCHES "}", 1, false, false, RECOMPUTE "; " LENGTH},
         {BATCHES "}", 2, true, false, "zero_optimization.stage 3; " RECOMPUTE "; " LORA "; " LENGTH},
         {BATCHES "}", 2, true, true, "zero_optimization.stage 1; " RECOMPUTE "; " LORA "; " LENGTH},
-        {BATCHES ", \"zero_optimization\": {\"stage\": 3}}", 2, true, true, RECOMPUTE "; " LORA "; " LENGTH},
+        {BATCHES ", \"zero_optimization\": {\"stage\": 3}}", 2, true, true, OFFLOAD "; " RECOMPUTE "; " LORA "; " LENGTH},
+        {BATCHES ", \"zero_optimization\": {\"stage\": 3}}", 2, true, false, RECOMPUTE "; " LORA "; " LENGTH},
         {BATCHES ", \"lora\": {}}", 1, true, false, RECOMPUTE "; lora.base \"nf4\"; " LENGTH},
         {BATCHES ", \"lora\": {\"base\": \"nf4\"}}", 1, true, false, RECOMPUTE "; " LENGTH},
         {BATCHES ", \"dpo\": {}}", 1, true, false, RECOMPUTE "; " LORA "; " LENGTH},

@@ -162,6 +162,9 @@ TEST(what_is_offloaded_is_the_hosts)
 {
 #define ONE "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4, "
 #define OFFLOAD "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}, "
+#define PARAMS                                                                                     \
+    "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, "         \
+    "\"offload_param\": {\"device\": \"cpu\"}}, "
 #define BF16 "\"bf16\": {\"enabled\": true}, "
     const size_t piece = 1 << 18;
     /* clang-format off */
@@ -173,6 +176,8 @@ TEST(what_is_offloaded_is_the_hosts)
         {ONE OFFLOAD BF16 SMALL "}", 2, 2, LOANS * 2, 0, ALL * 7 + BLOCK},      /* whatever is added up */
         {ONE OFFLOAD SMALL "}", 2, 2, LOANS * 4, 0, ALL * 8 + BLOCK * 2},
         {ONE BF16 SMALL "}", 2, 2, ALL * 2 + BLOCK * 2, ALL * 6, 0},
+        {ONE PARAMS BF16 SMALL "}", 1, 3, LOANS * 2, 0, ALL * 16 + BLOCK * 2},
+        {ONE PARAMS BF16 SMALL "}", 2, 3, LOANS * 2, 0, ALL * 8 + BLOCK},
     };
     /* clang-format on */
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -180,6 +185,8 @@ TEST(what_is_offloaded_is_the_hosts)
         struct dt_config c = parsed(rows[i].text);
         struct dt_estimate e = on_gpus(&c, rows[i].world, rows[i].stage);
         size_t pieces = piece * (2 * sizeof(float) + (c.zero.model_type == DT_BF16 ? 2 : 4));
+        CHECK_EQ(e.params,
+                 ALL * dt_dtype_size(dt_config_gpu_elem(&c))); /* all of it may be whole */
         CHECK_EQ(e.grads, rows[i].grads);
         CHECK_EQ(e.optimizer, rows[i].optimizer);
         CHECK_EQ(e.offloaded, rows[i].kept ? rows[i].kept + pieces : 0);
@@ -232,7 +239,7 @@ TEST(a_model_of_seven_billion_fits_on_a_card_of_24_gigabytes_when_offloaded)
         "  1          12.6 GiB     12.6 GiB          0 B      867 MiB       96 MiB     26.0 GiB     88.1 GiB  no\n",
         "* 2          12.6 GiB      1.5 GiB          0 B      867 MiB       96 MiB     15.0 GiB     88.1 GiB  yes\n",
         "\nstage 2 takes 15.0 GiB of the 23.4 GiB that are free there: it fits\n",
-        "the offloaded optimizer takes 88.1 GiB of this host's 128 GiB with 1 rank on it: it fits\n",
+        "what is offloaded takes 88.1 GiB of this host's 128 GiB with 1 rank on it: it fits\n",
     };
     /* clang-format on */
     text = on_a_card(offloaded, (size_t)128 << 30, &out);
@@ -240,10 +247,25 @@ TEST(a_model_of_seven_billion_fits_on_a_card_of_24_gigabytes_when_offloaded)
         CHECK_ROW("%s in\n%s", lines[i], text);
         CHECK(strstr(text, lines[i]));
     }
+    text = on_a_card("{" PARAMS BF16 SEVEN_BILLION "}", (size_t)128 << 30, &out);
+    CHECK_ROW("%s", text);
+    CHECK(strstr(text, "* 3           1.9 GiB      1.5 GiB"));
+    CHECK(strstr(text, "what is offloaded takes"));
     text = on_a_card(offloaded, (size_t)64 << 30, &out);
     CHECK_ROW("%s", text);
     CHECK(strstr(text, "15.0 GiB     88.1 GiB  no\n"));
     CHECK(strstr(text, "of this host's 64 GiB with 1 rank on it: it does not fit\n"));
+    CHECK(strstr(text, "\nwhat is offloaded wants a host with more memory"));
+    CHECK(!strstr(text, "it would fit"));
+    text = on_a_card("{\"zero_optimization\": {\"stage\": 2}, " BF16 SEVEN_BILLION "}",
+                     (size_t)128 << 30, &out);
+    CHECK_ROW("%s", text);
+    CHECK(
+        strstr(text, "zero_optimization.offload_optimizer {\"device\": \"cpu\"} (saves 87.1 GiB)"));
+    text = on_a_card("{\"zero_optimization\": {\"stage\": 2}, " BF16 SEVEN_BILLION "}",
+                     (size_t)64 << 30, &out);
+    CHECK_ROW("%s", text);
+    CHECK(!strstr(text, "offload"));
     dt_buf_finish(&out);
 }
 

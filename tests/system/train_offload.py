@@ -12,8 +12,9 @@ from gpus import gpus, why_not
 
 SIZE = {"batch": 4, "accumulation": 1}
 DEEPSPEED_BF16 = {"bf16": {"enabled": True}}
+OFFLOADED = r"^\S+ \wi?B of the host's memory in each rank for what is offloaded$"
 OFFLOAD = {"offload_optimizer": {"device": "cpu", "pin_memory": True}}
-# The file for stage 2 with offloading of LLaMA-Factory's examples, key by key.
+# The files of LLaMA-Factory's examples that offload, key by key.
 FACTORY = {
     "train_batch_size": "auto",
     "train_micro_batch_size_per_gpu": "auto",
@@ -22,9 +23,13 @@ FACTORY = {
     "zero_allow_untested_optimizer": True,
     "fp16": {"enabled": "auto", "loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1},
     "bf16": {"enabled": "auto"},
-    "zero_optimization": {"stage": 2, **OFFLOAD, "allgather_partitions": True, "allgather_bucket_size": 5e8, "overlap_comm": False,
-                          "reduce_scatter": True, "reduce_bucket_size": 5e8, "contiguous_gradients": True, "round_robin_gradients": True},
 }
+FACTORY_2 = {"stage": 2, **OFFLOAD, "allgather_partitions": True, "allgather_bucket_size": 5e8, "overlap_comm": False, "reduce_scatter": True,
+             "reduce_bucket_size": 5e8, "contiguous_gradients": True, "round_robin_gradients": True}
+FACTORY_3 = {"stage": 3, **OFFLOAD, "offload_param": {"device": "cpu", "pin_memory": True}, "overlap_comm": False, "contiguous_gradients": True,
+             "sub_group_size": 1e9, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto",
+             "stage3_param_persistence_threshold": "auto", "stage3_max_live_parameters": 1e9, "stage3_max_reuse_distance": 1e9,
+             "stage3_gather_16bit_weights_on_model_save": True}
 
 
 def zero(stage, offload):
@@ -37,7 +42,7 @@ def with_and_without(s, name, world, stage, most, **how):
     for offload in (False, True):
         c = s.config("%s-%d.json" % (name, offload), model=training.LLAMA, device="cuda", **{**SIZE, **how}, **zero(stage, offload))
         program = s.run(c, world=world, env=gpus(world))
-        tap.check_equal(program.says(r"^the optimizer is offloaded: \S+ \wi?B of the host's memory in each rank"), offload, "that it is")
+        tap.check_equal(program.says(OFFLOADED), offload, "that it is")
         losses.append(s.losses(c))
     training.close(losses[1], losses[0], most, name)
     return losses[1]
@@ -69,17 +74,23 @@ def overflows(s):
 
 @training.story
 def factory(s):
-    """LLaMA-Factory's file runs as it is, with adapters: the losses without, to 1e-6"""
-    with open(s.path("ds_z2_offload.json"), "w", encoding="utf-8") as f:
-        json.dump(FACTORY, f)
-    base, losses = s.path("base"), []
+    """LLaMA-Factory's files run as they are, with adapters beside a model in floats or in NF4, and with all weights: the losses without"""
+    base = s.path("base")
     s.run(s.config("base.json", model=training.LLAMA, device="cpu", steps=1, save_dir=base, **SIZE), world=0)
-    for offload in (False, True):
-        c = s.config("%d.json" % offload, model=training.LLAMA, device="cuda", steps=4, lora={"r": 4}, zero_optimization={"stage": 2}, **SIZE)
-        program = s.run(c, "--init-from", base, *(("--deepspeed", s.path("ds_z2_offload.json")) if offload else ()), world=1, env=gpus(1))
-        tap.check_equal(program.says("the optimizer is offloaded"), offload, "that it is")
-        losses.append(s.losses(c))
-    training.close(losses[1], losses[0], 1e-6, "adapters")
+    rows = (("adapters, stage 2", FACTORY_2, 1, 1e-6, {"lora": {"r": 4}}),
+            ("adapters beside NF4, stage 3", FACTORY_3, 1, 1e-6, {"lora": {"r": 4, "base": "nf4"}}),
+            ("all weights in bfloat16, stage 3", FACTORY_3, 2, 1e-4, DEEPSPEED_BF16))
+    for name, block, world, most, how in rows:
+        with open(s.path("ds.json"), "w", encoding="utf-8") as f:
+            json.dump({**FACTORY, "zero_optimization": block}, f)
+        losses = []
+        for offload in (False, True):
+            c = s.config("%d.json" % offload, model=training.LLAMA, device="cuda", steps=3, zero_optimization={"stage": block["stage"]}, **SIZE, **how)
+            program = s.run(c, "--init-from", base, *(("--deepspeed", s.path("ds.json")) if offload else ()), world=world, env=gpus(world))
+            tap.check_equal(program.says(OFFLOADED), offload, "that it is offloaded")
+            losses.append(s.losses(c))
+            os.unlink(c + ".jsonl")
+        training.close(losses[1], losses[0], most, name)
 
 
 @training.story
@@ -115,16 +126,17 @@ def killed(s):
 @training.story
 def refused(s):
     """what stays on a GPU is refused by name, however the run came to be there, and is taken on a CPU; stage 0 has nothing to offload"""
-    rows = (({"stage": 3, **OFFLOAD, "offload_param": {"device": "cpu"}}, r"parameters \(zero_optimization\.offload_param\) stay in a GPU's memory"),
-            ({"stage": 0, **OFFLOAD}, r"offload_optimizer wants stage 1, 2 or 3 on a GPU"))
+    rows = (({"activation_checkpointing": {"cpu_checkpointing": True}}, r"cpu_checkpointing: activations stay in a GPU's memory"),
+            ({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}, r"offload_param wants offload_optimizer beside it on a GPU"),
+            ({"zero_optimization": {"stage": 0, **OFFLOAD}}, r"offload_optimizer wants stage 1, 2 or 3 on a GPU"))
     for block, why in rows:
         for device in ("cuda", "auto"):
-            c = s.config("c.json", device=device, steps=1, **SIZE, zero_optimization=block)
+            c = s.config("c.json", device=device, steps=1, **SIZE, **block)
             s.run(c, env=gpus(1), world=0, status=2).expect(why)
         program = s.start_words([s.tools.train, "--estimate", c], gpus(1))
         program.expect(why)
         tap.check_equal((program.end(), program.says("stage  ")), (2, False), "what --estimate says of it")
-    s.run(s.config("c.json", device="cpu", steps=1, **SIZE, zero_optimization=rows[0][0]), world=0)
+    s.run(s.config("c.json", device="cpu", steps=1, **SIZE, **rows[1][0]), world=0)
 
 
 if why_not():

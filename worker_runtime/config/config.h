@@ -108,9 +108,8 @@ struct dt_config {
     struct dt_loss_scaler scaler;
     float clip;
     bool has_model, has_data; /* a model and data.train are there */
-    /* To the host's memory, as zero.offload: where a run on a CPU has all of it anyway. */
-    bool offload_params, offload_activations;
-    char *document; /* all of what was read, as one object in JSON */
+    bool offload_activations; /* to the host's memory, where a run on a CPU has all of it anyway */
+    char *document;           /* all of what was read, as one object in JSON */
 };
 
 /* Whether the run can be on a GPU: for those who learn late that there is one. */

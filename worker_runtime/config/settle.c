@@ -197,7 +197,7 @@ static int settle_zero(const struct dt_reading *r)
     if (d->offloads_params && z->stage < 3)
         return contradiction(r, "zero_optimization.offload_param wants stage 3");
     z->offload = d->offloads;
-    d->c.offload_params = d->offloads_params;
+    z->offload_params = d->offloads_params;
     d->c.offload_activations = d->offloads_activations;
     if (strcmp(d->c.train.device, "cuda") == 0)
         return dt_config_check_gpu(&d->c, r->err);
@@ -206,15 +206,16 @@ static int settle_zero(const struct dt_reading *r)
 
 static int check_offload(const struct dt_config *c, struct dt_err *err)
 {
-    const char *what = c->offload_params        ? "parameters (zero_optimization.offload_param)"
-                       : c->offload_activations ? "activations (cpu_checkpointing)"
-                                                : NULL;
-    if (what)
+    const struct dt_zero_options *z = &c->zero;
+    if (c->offload_activations)
         return dt_err_set(err, DT_E_USAGE,
-                          "%s stay in a GPU's memory: of a GPU the optimizer alone can be "
-                          "offloaded; drop that key, or set train.device to \"cpu\"",
-                          what);
-    if (c->zero.offload && c->zero.stage == 0)
+                          "activation_checkpointing.cpu_checkpointing: activations stay in a GPU's "
+                          "memory; drop it, or set train.device to \"cpu\"");
+    if (z->offload_params && !z->offload)
+        return dt_err_set(err, DT_E_USAGE,
+                          "zero_optimization.offload_param wants offload_optimizer beside it on a "
+                          "GPU");
+    if (z->offload && z->stage == 0)
         return dt_err_set(err, DT_E_USAGE,
                           "zero_optimization.offload_optimizer wants stage 1, 2 or 3 on a GPU: at "
                           "stage 0 each rank keeps the whole optimizer");

@@ -95,6 +95,28 @@ static void try_stage(struct asking *a)
         snprintf(one->change, sizeof one->change, "zero_optimization.stage %d", best);
 }
 
+static bool host_has_room(const struct asking *a, const struct dt_config *trial)
+{
+    struct dt_estimate e;
+    size_t host = a->at->memory, one = host / (size_t)a->at->local;
+    return host == 0 ||
+           (dt_estimate(trial, a->at, trial->zero.stage, &e, NULL) == 0 && e.offloaded <= one);
+}
+
+/* Of a GPU, to a host that has room, as far as is known. It trains the same but for last bits.
+ * Stage 0 has nothing to offload. */
+static void try_offload(struct asking *a)
+{
+    struct dt_config trial = *a->c;
+    trial.zero.offload = true;
+    bool may = a->at->on_gpu && !a->c->zero.offload && a->c->zero.stage > 0;
+    struct dt_advice *one =
+        may && host_has_room(a, &trial) ? add(a, &trial, a->c->zero.stage, true) : NULL;
+    if (one)
+        snprintf(one->change, sizeof one->change,
+                 "zero_optimization.offload_optimizer {\"device\": \"cpu\"}");
+}
+
 static void try_nf4(struct asking *a)
 {
     struct dt_config trial = *a->c;
@@ -150,6 +172,7 @@ size_t dt_advice_find(const struct dt_config *c, const struct dt_estimate_place 
     try_micro(&a);
     try_recompute(&a);
     try_stage(&a);
+    try_offload(&a);
     try_nf4(&a);
     try_lora(&a);
     try_positions(&a);

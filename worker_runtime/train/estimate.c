@@ -29,6 +29,7 @@ struct place {
     size_t tensor; /* ranks that share what the configuration's model is a part of */
     bool many;     /* micro-steps are added up before gradients are reduced */
     bool offload;  /* above stage 0: the optimizer is in the host's memory, not in the GPU's */
+    bool offload_params;   /* at stage 3: they too */
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 
@@ -72,6 +73,7 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
     p.offload = at->on_gpu && c->zero.offload;
+    p.offload_params = at->on_gpu && c->zero.offload_params;
     p.elem = dt_dtype_size(p.form.elem);
     p.sharing = at->on_gpu ? 1 : (size_t)at->local;
     settle_batch(&p, part.index);
@@ -144,7 +146,7 @@ static size_t second_unit(const struct dt_layout *l)
  * the optimizer in the host's memory a rank alone keeps what 2 keeps (zero/zero.c). */
 static int kept_stage(const struct place *p, int stage)
 {
-    if (stage > 1 && p->world == 1)
+    if (stage > 1 && p->world == 1 && !(stage == 3 && p->offload_params))
         return p->offload ? 2 : 1;
     return stage == 2 && p->many && !p->offload ? 1 : stage;
 }
@@ -162,9 +164,17 @@ static size_t params_of(const struct place *p, const struct dt_layout *l, int st
 {
     if (stage == 0)
         return l->padded * p->elem;
+    if (p->offload_params && stage == 3)
+        return live(p, l) * p->elem;
     if (stage < 3 || p->sharing == p->world)
         return l->padded * p->elem / p->sharing;
     return (l->shard + live(p, l)) * p->elem;
+}
+
+/* Of parameters, of the host: at stage 3 this rank's shards. */
+static size_t offloaded_params(const struct place *p, const struct dt_layout *l, int stage)
+{
+    return p->offload_params && stage == 3 ? l->shard * p->elem : 0;
 }
 
 /* The update on a device takes float, and sums over ranks may: each a unit at a time. */
@@ -242,7 +252,8 @@ static void count_trained(const struct place *p, const struct dt_layout *l, int 
     out->params = params_of(p, l, kept);
     out->grads = grads_of(p, l, kept);
     if (p->offload && kept > 0)
-        out->offloaded = l->shard * sizeof(float) * 3 + dt_offload_bytes_of(l, p->form.elem);
+        out->offloaded = l->shard * sizeof(float) * 3 + offloaded_params(p, l, kept) +
+                         dt_offload_bytes_of(l, p->form.elem, false);
     else
         out->optimizer = optimizer_of(p, l, kept);
     out->snapshot = p->c->train.save_dir ? l->shard * sizeof(float) * 3 : 0;
@@ -265,9 +276,15 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
         return -1;
     if (packed)
         kept_as.elem = sizeof(uint32_t);
-    out->params += params_of(&kept_as, &l, kept < 3 ? 1 : 3);
-    if (p->form.elem != DT_F32 && !packed)
-        out->params += largest_unit(&l) / p->world * sizeof(float);
+    kept = kept < 3 ? 1 : 3;
+    size_t filled = largest_unit(&l) / p->world * sizeof(float);
+    size_t offloaded = offloaded_params(&kept_as, &l, kept);
+    out->params += params_of(&kept_as, &l, kept);
+    if (offloaded > 0)
+        out->offloaded +=
+            offloaded + filled + dt_offload_bytes_of(&l, packed ? DT_F32 : p->form.elem, true);
+    else if (p->form.elem != DT_F32 && !packed)
+        out->params += filled;
     dt_layout_finish(&l);
     return 0;
 }

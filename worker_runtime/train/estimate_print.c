@@ -15,12 +15,17 @@ static size_t times(size_t bytes, int n)
     return __builtin_mul_overflow(bytes, (size_t)n, &all) ? SIZE_MAX : all;
 }
 
+static bool host_has_room(const struct dt_estimate *e, const struct dt_estimate_place *at)
+{
+    return times(e->offloaded, at->local) <= at->memory;
+}
+
 /* Where it is, and what is offloaded in the host's memory. */
 static bool fits(const struct dt_config *c, const struct dt_estimate_place *at, int stage)
 {
     struct dt_estimate e;
     return dt_estimate(c, at, stage, &e, NULL) == 0 && e.total <= dt_estimate_room(at) &&
-           times(e.offloaded, at->local) <= at->memory;
+           host_has_room(&e, at);
 }
 
 static const char *size_text(size_t bytes, char out[24])
@@ -165,9 +170,14 @@ static bool print_other(const struct dt_config *c, const struct dt_estimate_plac
 }
 
 static void print_hint(const struct dt_config *c, const struct dt_estimate_place *at,
-                       struct dt_buf *out)
+                       const struct dt_estimate *own, struct dt_buf *out)
 {
     struct dt_config recompute = with_recompute(c);
+    if (!host_has_room(own, at)) {
+        dt_buf_printf(out, "what is offloaded wants a host with more memory, more hosts, fewer "
+                           "ranks on each, or a smaller model\n");
+        return;
+    }
     for (int stage = c->zero.stage + 1; stage < STAGES; stage++)
         if (fits(c, at, stage)) {
             dt_buf_printf(out, "it would fit with zero_optimization.stage %d\n", stage);
@@ -224,9 +234,9 @@ static void print_offloaded(const struct dt_estimate_place *at, const struct dt_
     char needed[24], there[24];
     size_t all = times(e->offloaded, at->local);
     if (all > 0)
-        dt_buf_printf(out, "the offloaded optimizer takes %s of %s %s with %d rank%s on it: %s\n",
+        dt_buf_printf(out, "what is offloaded takes %s of %s %s with %d rank%s on it: %s\n",
                       size_text(all, needed), owner(at), size_text(at->memory, there), at->local,
-                      at->local == 1 ? "" : "s", verdict(all <= at->memory));
+                      at->local == 1 ? "" : "s", verdict(host_has_room(e, at)));
 }
 
 /* What ranks on GPUs write checkpoints from is in the host's memory. */
@@ -303,7 +313,7 @@ int dt_estimate_print(const struct dt_config *c, const struct dt_estimate_place 
         return -1;
     if (fits(c, at, c->zero.stage))
         return 0;
-    print_hint(c, at, out);
+    print_hint(c, at, &own, out);
     print_advice(c, at, out);
     return 0;
 }

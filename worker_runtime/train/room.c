@@ -19,7 +19,7 @@ static struct dt_estimate_place place_of(const struct dt_trainer *t)
     bool on_gpu = strcmp(t->device->name, "cpu") != 0;
     return (struct dt_estimate_place){.world = t->ranks,
                                       .local = dt_context_local_world(t->context),
-                                      .memory = on_gpu ? 0 : t->memory_left,
+                                      .memory = t->memory_left,
                                       .on_gpu = on_gpu,
                                       .gpus = on_gpu ? 1 : 0};
 }
@@ -54,19 +54,25 @@ static size_t held_by(const struct dt_zero *z)
     return m.params + m.grads + m.optimizer + m.scratch;
 }
 
+static size_t offloaded_by(const struct dt_zero *z)
+{
+    struct dt_zero_memory m = {0};
+    if (z)
+        dt_zero_memory(z, &m);
+    return m.offloaded;
+}
+
 void dt_trainer_say_memory(const struct dt_trainer *t)
 {
     char all[24], activations[24];
-    struct dt_zero_memory m;
     size_t held = dt_transformer_held(t->model);
-    dt_zero_memory(t->zero, &m);
+    size_t offloaded = offloaded_by(t->zero) + offloaded_by(t->base);
     dt_metrics_say(t->metrics, "%s of memory in each rank; %s of that are for activations",
                    dt_str_from_size(held_by(t->zero) + held_by(t->base) + held, all, sizeof all),
                    dt_str_from_size(held, activations, sizeof activations));
-    if (m.offloaded > 0)
-        dt_metrics_say(t->metrics,
-                       "the optimizer is offloaded: %s of the host's memory in each rank",
-                       dt_str_from_size(m.offloaded, all, sizeof all));
+    if (offloaded > 0)
+        dt_metrics_say(t->metrics, "%s of the host's memory in each rank for what is offloaded",
+                       dt_str_from_size(offloaded, all, sizeof all));
 }
 
 /* "; try ..." into OUT. */

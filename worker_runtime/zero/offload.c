@@ -24,12 +24,12 @@ struct fetch {
 struct dt_offload {
     struct dt_zero *z;
     struct dt_device *home;
-    struct dt_row sums;     /* of gradients, this rank's shards */
+    size_t elem, piece;
+    struct dt_row sums;     /* of gradients, this rank's shards; .at NULL: Z is frozen */
     void *bucket;           /* pinned */
     size_t bucket_elements; /* that it has room for */
-    size_t piece;
-    float *floats[2]; /* a piece each */
-    void *rounded;    /* a piece in the GPU's type */
+    float *floats[2];       /* a piece each */
+    void *rounded;          /* a piece in the GPU's type */
     struct fetch coming;
 };
 
@@ -56,27 +56,34 @@ static size_t piece_bytes(size_t piece, enum dt_dtype elem)
     return piece * (2 * sizeof(float) + dt_dtype_size(elem));
 }
 
-size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem)
+size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, bool frozen)
 {
-    return (l->shard + bucket_of(l, elem)) * dt_dtype_size(elem) + piece_bytes(PIECE, elem);
+    size_t gradients = frozen ? 0 : l->shard + bucket_of(l, elem);
+    return gradients * dt_dtype_size(elem) + piece_bytes(PIECE, elem);
 }
 
 size_t dt_offload_bytes(const struct dt_offload *o)
 {
-    return o->sums.bytes + o->bucket_elements * o->sums.elem + piece_bytes(o->piece, o->z->elem);
+    return o->sums.bytes + o->bucket_elements * o->elem + piece_bytes(o->piece, o->z->elem);
 }
 
-static int open_memory(struct dt_offload *o, struct dt_err *err)
+static int open_gradients(struct dt_offload *o, size_t piece, struct dt_err *err)
 {
     struct dt_zero *z = o->z;
-    size_t elem = dt_dtype_size(z->elem);
-    o->sums = (struct dt_row){.elem = elem, .bytes = z->layout.shard * elem, .sharded = true};
+    o->sums = (struct dt_row){.elem = o->elem, .bytes = z->layout.shard * o->elem, .sharded = true};
+    o->bucket_elements =
+        piece ? smaller(piece, largest_shard(&z->layout)) : bucket_of(&z->layout, z->elem);
     o->sums.at = dt_device_alloc(o->home, o->sums.bytes, "gradients", err);
-    o->bucket = z->device->table->alloc_host(z->device, o->bucket_elements * elem, err);
+    o->bucket = z->device->table->alloc_host(z->device, o->bucket_elements * o->elem, err);
+    return o->sums.at && o->bucket ? 0 : -1;
+}
+
+static int open_piece(struct dt_offload *o, struct dt_err *err)
+{
     for (int i = 0; i < 2; i++)
         o->floats[i] = dt_device_alloc(o->home, o->piece * sizeof(float), "a piece", err);
-    o->rounded = dt_device_alloc(o->home, o->piece * elem, "a piece", err);
-    return o->sums.at && o->bucket && o->floats[0] && o->floats[1] && o->rounded ? 0 : -1;
+    o->rounded = dt_device_alloc(o->home, o->piece * o->elem, "a piece", err);
+    return o->floats[0] && o->floats[1] && o->rounded ? 0 : -1;
 }
 
 struct dt_offload *dt_offload_create(struct dt_zero *z, int threads, size_t piece,
@@ -88,11 +95,10 @@ struct dt_offload *dt_offload_create(struct dt_zero *z, int threads, size_t piec
         return NULL;
     }
     o->z = z;
+    o->elem = dt_dtype_size(z->elem);
     o->piece = piece ? piece : PIECE;
-    o->bucket_elements =
-        piece ? smaller(piece, largest_shard(&z->layout)) : bucket_of(&z->layout, z->elem);
     o->home = dt_device_open_cpu(threads, err);
-    if (o->home && open_memory(o, err) == 0)
+    if (o->home && open_piece(o, err) == 0 && (z->o.frozen || open_gradients(o, piece, err) == 0))
         return o;
     dt_err_wrap(err, "zero_optimization.offload_optimizer");
     dt_offload_destroy(o);
@@ -109,7 +115,8 @@ void dt_offload_destroy(struct dt_offload *o)
         dt_device_free(o->home, o->floats[1]);
         dt_device_free(o->home, o->sums.at);
     }
-    o->z->device->table->free_host(o->z->device, o->bucket);
+    if (o->bucket)
+        o->z->device->table->free_host(o->z->device, o->bucket);
     dt_device_close(o->home);
     free(o);
 }
@@ -121,7 +128,7 @@ struct dt_device *dt_offload_home(const struct dt_offload *o)
 
 static char *sum_at(const struct dt_offload *o, size_t unit, size_t at)
 {
-    return (char *)dt_row_at(o->z, &o->sums, unit, o->z->rank) + at * o->sums.elem;
+    return (char *)dt_row_at(o->z, &o->sums, unit, o->z->rank) + at * o->elem;
 }
 
 /* -- down ------------------------------------------------------------------------------------- */
@@ -136,7 +143,7 @@ static void add_to(struct dt_offload *o, char *to, const char *from, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i += o->piece) {
-        size_t count = smaller(o->piece, n - i), at = i * o->sums.elem;
+        size_t count = smaller(o->piece, n - i), at = i * o->elem;
         ops->cast(count, o->floats[0], DT_F32, to + at, o->z->elem, s);
         ops->cast(count, o->floats[1], DT_F32, from + at, o->z->elem, s);
         ops->add(count, o->floats[0], o->floats[1], s);
@@ -182,8 +189,8 @@ int dt_offload_fetch(struct dt_offload *o, size_t unit, const void *sum, void *l
         if (dt_offload_settle(o, err) < 0)
             return -1;
         o->coming = (struct fetch){unit, at, smaller(o->bucket_elements, n - at), lent};
-        z->device->table->snap(z->device, o->bucket, (const char *)sum + at * o->sums.elem,
-                               o->coming.count * o->sums.elem);
+        z->device->table->snap(z->device, o->bucket, (const char *)sum + at * o->elem,
+                               o->coming.count * o->elem);
     }
     return 0;
 }
@@ -195,7 +202,7 @@ int dt_offload_finish(struct dt_offload *o, struct dt_err *err)
         return -1;
     for (size_t u = 0; u < z->layout.units; u++)
         if (!z->unit[u].added)
-            memset(sum_at(o, u, 0), 0, z->layout.unit[u].shard * o->sums.elem);
+            memset(sum_at(o, u, 0), 0, z->layout.unit[u].shard * o->elem);
     return 0;
 }
 
@@ -222,21 +229,33 @@ double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t c
     return all;
 }
 
-/* N parameters, already rounded to the model's type, to AT of this rank's shard. In copies so
- * little that the GPU gets them while the next are computed. */
-static void send(struct dt_offload *o, size_t unit, size_t at, const float *params, size_t n)
+/* In copies so little that the GPU gets them while the CPU goes on. */
+static void copy_up(struct dt_zero *z, char *to, const char *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += DT_DEVICE_LITTLE)
+        z->device->table->from_host(z->device, to + i, from + i,
+                                    smaller(DT_DEVICE_LITTLE, bytes - i));
+}
+
+/* N parameters, already rounded to the model's type, to AT of this rank's shard. */
+static void put(struct dt_offload *o, size_t unit, size_t at, const float *params, size_t n)
 {
     struct dt_zero *z = o->z;
-    size_t elem = o->sums.elem, most = DT_DEVICE_LITTLE / elem;
-    char *to = (char *)dt_row_at(z, &z->params, unit, z->rank) + at * elem;
-    const char *from = (const char *)params;
-    if (z->elem != DT_F32) {
-        o->home->ops->cast(n, o->rounded, z->elem, params, DT_F32, o->home->stream);
-        from = o->rounded;
+    const struct dt_ops *ops = o->home->ops;
+    char *to = (char *)dt_row_at(z, &z->params, unit, z->rank) + at * o->elem;
+    if (z->params.memory == DT_ROW_HOME) {
+        ops->cast(n, to, z->elem, params, DT_F32, o->home->stream);
+        return;
     }
-    for (size_t i = 0; i < n; i += most)
-        z->device->table->from_host(z->device, to + i * elem, from + i * elem,
-                                    smaller(most, n - i) * elem);
+    if (z->elem != DT_F32)
+        ops->cast(n, o->rounded, z->elem, params, DT_F32, o->home->stream);
+    copy_up(z, to, z->elem != DT_F32 ? o->rounded : params, n * o->elem);
+}
+
+void dt_offload_lift(struct dt_offload *o, size_t unit, void *to)
+{
+    struct dt_zero *z = o->z;
+    copy_up(z, to, dt_row_at(z, &z->params, unit, z->rank), z->layout.unit[unit].shard * o->elem);
 }
 
 void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t unit,
@@ -253,11 +272,11 @@ void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t uni
         const float *grads = float_sums(o, unit, at, n);
         o->home->ops->adamw(&one, n, master + at, exp_avg + at, exp_avg_sq + at, o->floats[1],
                             grads, o->home->stream);
-        send(o, unit, at, o->floats[1], n);
+        put(o, unit, at, o->floats[1], n);
     }
 }
 
-void dt_offload_send(struct dt_offload *o, size_t unit)
+void dt_offload_derive(struct dt_offload *o, size_t unit)
 {
     struct dt_zero *z = o->z;
     const struct dt_ops *ops = o->home->ops;
@@ -267,6 +286,6 @@ void dt_offload_send(struct dt_offload *o, size_t unit)
         size_t n = smaller(o->piece, shard - at);
         memcpy(o->floats[1], master + at, n * sizeof(float));
         ops->round_to(n, o->floats[1], z->o.model_type, o->home->stream);
-        send(o, unit, at, o->floats[1], n);
+        put(o, unit, at, o->floats[1], n);
     }
 }

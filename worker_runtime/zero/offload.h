@@ -2,7 +2,8 @@
 /* The optimizer of a rank that computes on a GPU, in the host's memory: master copy, moments and
  * the sums of this rank's gradients are kept there, and AdamW runs on the CPU. A shard's sum goes
  * down through a pinned bucket while backward goes on; updated parameters go up in pieces while the
- * pieces behind them are computed. One thread. */
+ * pieces behind them are computed. Parameters may lie there too, but for units that are whole right
+ * now (slots.h). One thread. */
 #ifndef DT_WORKER_RUNTIME_ZERO_OFFLOAD_H
 #define DT_WORKER_RUNTIME_ZERO_OFFLOAD_H
 
@@ -32,11 +33,14 @@ double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t c
 /* AdamW over piece P of UNIT on the CPU; begins to send the new parameters up. */
 void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t unit,
                       const struct dt_piece *p);
-/* The GPU's parameters of this rank's shard of UNIT become what the master copy says. */
-void dt_offload_send(struct dt_offload *o, size_t unit);
+/* The parameters of this rank's shard of UNIT become what the master copy says. */
+void dt_offload_derive(struct dt_offload *o, size_t unit);
+/* This rank's shard of UNIT, of parameters that are at home, begins to go up to TO. */
+void dt_offload_lift(struct dt_offload *o, size_t unit, void *to);
 
-size_t dt_offload_bytes(const struct dt_offload *o); /* of the host, beside master and moments */
+/* Of the host, beside master, moments and parameters. */
+size_t dt_offload_bytes(const struct dt_offload *o);
 /* The same of a rank with such a layout, which computes with ELEM. Pure. */
-size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem);
+size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, bool frozen);
 
 #endif

@@ -51,7 +51,7 @@ void dt_zero_derive(struct dt_zero *z, size_t unit, size_t owner)
     size_t n = z->layout.unit[unit].shard;
     void *params = dt_row_at(z, &z->params, unit, owner);
     if (z->offload) {
-        dt_offload_send(z->offload, unit);
+        dt_offload_derive(z->offload, unit);
         return;
     }
     if (!z->master_is_params)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 #include "worker_runtime/zero/trace.h"
 
@@ -154,11 +155,14 @@ static struct slot *start(struct dt_slots *s, size_t unit, struct dt_err *err)
     struct slot *n = find_memory(s, s->sizes[unit], err);
     if (!n)
         return NULL;
-    struct dt_coll_call call = {.kind = DT_ALL_GATHER,
-                                .send = dt_row_at(z, &z->params, unit, z->rank),
-                                .recv = n->memory,
-                                .count = z->layout.unit[unit].shard,
-                                .type = z->elem};
+    size_t shard = z->layout.unit[unit].shard;
+    void *mine = dt_row_at(z, &z->params, unit, z->rank);
+    if (z->params.memory == DT_ROW_HOME) {
+        mine = (char *)n->memory + z->rank * shard * z->params.elem;
+        dt_offload_lift(z->offload, unit, mine);
+    }
+    struct dt_coll_call call = {
+        .kind = DT_ALL_GATHER, .send = mine, .recv = n->memory, .count = shard, .type = z->elem};
     if (dt_zero_start(z, &call, &n->handle, unit, err) < 0)
         return NULL;
     n->unit = unit;

@@ -123,6 +123,7 @@ static inline void *dt_row_at(const struct dt_zero *z, const struct dt_row *r, s
 
 /* zero.c: nothing but what dt_zero_fill() gave is there where Z is frozen. */
 int dt_zero_check_trained(const struct dt_zero *z, struct dt_err *err);
+bool dt_zero_offloads_params(const struct dt_zero *z); /* of a GPU, to the host */
 
 /* rows.c */
 int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sharded,

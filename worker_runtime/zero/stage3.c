@@ -2,17 +2,19 @@
 /* Stage 3: parameters are spread as well. Where all ranks share a host's memory, each has its part
  * of one copy that all can read, so a unit is whole already and to gather it costs nothing.
  * Elsewhere a rank keeps its shards, and a unit is gathered into a slot for as long as it is used:
- * slots.h. Gradients and state are as at stage 2. */
+ * slots.h. Its shards may be in the host's memory where it computes on a GPU. Gradients and state
+ * are as at stage 2. */
 #include "worker_runtime/zero/slots.h"
 #include "worker_runtime/zero/stage.h"
 
 static int stage3_open(struct dt_zero *z, struct dt_err *err)
 {
-    if (dt_zero_one_copy(z)) {
+    enum dt_row_memory memory = dt_zero_offloads_params(z) ? DT_ROW_HOME : DT_ROW_OWN;
+    if (dt_zero_one_copy(z) && memory == DT_ROW_OWN) {
         if (dt_full_open_params(z, err) < 0)
             return -1;
     } else {
-        if (dt_row_open(z, &z->params, z->elem, true, DT_ROW_OWN, "parameters", err) < 0)
+        if (dt_row_open(z, &z->params, z->elem, true, memory, "parameters", err) < 0)
             return -1;
         z->slots = dt_slots_create(z, err);
         if (!z->slots)

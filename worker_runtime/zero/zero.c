@@ -124,12 +124,14 @@ static int open_state(struct dt_zero *z, struct dt_err *err)
 static int open_scratch(struct dt_zero *z, struct dt_err *err)
 {
     size_t largest = 0;
-    if (z->elem == DT_F32 || z->offload)
+    bool narrow = z->elem != DT_F32 && !z->offload;
+    bool filled = z->o.frozen && !z->master_is_params;
+    if (!narrow && !filled)
         return 0;
     for (size_t u = 0; u < z->layout.units; u++)
         largest = z->layout.unit[u].shard > largest ? z->layout.unit[u].shard : largest;
     z->scratch_bytes = largest * sizeof *z->scratch;
-    z->scratch = dt_device_alloc(z->device, z->scratch_bytes, "a shard as floats", err);
+    z->scratch = dt_device_alloc(z->home, z->scratch_bytes, "a shard as floats", err);
     return z->scratch ? 0 : -1;
 }
 
@@ -142,16 +144,22 @@ static int open_rows(struct dt_zero *z, struct dt_err *err)
     return open_scratch(z, err);
 }
 
+bool dt_zero_offloads_params(const struct dt_zero *z)
+{
+    return z->o.offload_params && z->device->coll && z->o.stage == 3;
+}
+
 /* The memory of a CPU is the host's already, and stage 0 keeps on each rank what it updates. */
 static bool offloads(const struct dt_zero *z)
 {
-    return z->o.offload && z->device->coll && !z->o.frozen && z->o.stage > 0;
+    bool state = z->o.offload && z->device->coll && !z->o.frozen && z->o.stage > 0;
+    return state || dt_zero_offloads_params(z);
 }
 
 /* Stage 2 with full gradients keeps what stage 1 keeps, and so does every stage above 0 of a rank
  * alone: its shard is all there is. But where the optimizer is in the host's memory a rank alone
- * gains by stage 2, since its gradients are there too. Of frozen parameters the stages below 3 keep
- * the same, and so one copy for a host. */
+ * gains by stage 2, since its gradients are there too, and by stage 3 where its parameters are. Of
+ * frozen parameters the stages below 3 keep the same, and so one copy for a host. */
 static const struct dt_zero_stage *pick_stage(const struct dt_zero *z)
 {
     static const struct dt_zero_stage *const stage[] = {&dt_zero_stage0, &dt_zero_stage1,
@@ -160,7 +168,9 @@ static const struct dt_zero_stage *pick_stage(const struct dt_zero *z)
     bool whole = (z->o.stage == 2 && z->o.full_gradients) || (z->o.stage < 3 && z->o.frozen);
     if (whole)
         return stage[1];
-    return stage[alone ? (offloads(z) ? 2 : 1) : z->o.stage];
+    if (alone && !dt_zero_offloads_params(z))
+        return stage[offloads(z) ? 2 : 1];
+    return stage[z->o.stage];
 }
 
 static int open_home(struct dt_zero *z, struct dt_err *err)
@@ -211,7 +221,7 @@ void dt_zero_destroy(struct dt_zero *z)
     z->device->table->snap_wait(z->device, NULL);
     dt_slots_destroy(z->slots);
     dt_loans_destroy(z->loans);
-    dt_device_free(z->device, z->scratch);
+    dt_device_free(z->home, z->scratch);
     dt_row_close(z, &z->exp_avg_sq);
     dt_row_close(z, &z->exp_avg);
     dt_row_close(z, &z->master);
@@ -325,15 +335,24 @@ const struct dt_layout *dt_zero_layout(const struct dt_zero *z)
 
 void dt_zero_memory(const struct dt_zero *z, struct dt_zero_memory *out)
 {
+    size_t params = dt_row_held(z, &z->params);
     size_t state =
         dt_row_held(z, &z->master) + dt_row_held(z, &z->exp_avg) + dt_row_held(z, &z->exp_avg_sq);
     *out = (struct dt_zero_memory){
-        .params = dt_row_held(z, &z->params),
+        .params = params,
         .grads = dt_row_held(z, &z->grads),
-        .optimizer = z->offload ? 0 : state,
-        .offloaded = z->offload ? state + dt_offload_bytes(z->offload) : 0,
+        .optimizer = state,
         .scratch = dt_loans_bytes(z->loans) + dt_slots_bytes(z->slots) + z->scratch_bytes,
     };
+    if (!z->offload)
+        return;
+    out->optimizer = 0;
+    out->scratch -= z->scratch_bytes;
+    out->offloaded = state + z->scratch_bytes + dt_offload_bytes(z->offload);
+    if (z->params.memory == DT_ROW_HOME) {
+        out->params = 0;
+        out->offloaded += params;
+    }
 }
 
 void dt_zero_times(struct dt_zero *z, uint64_t *communication, uint64_t *optimizer)

@@ -63,6 +63,9 @@ struct dt_zero_options {
     /* Stages 1 to 3 of a rank on a GPU: optimizer state, and this rank's part of gradients, lie in
      * the host's memory, and the CPU makes the update. A rank on a CPU has them there anyway. */
     bool offload;
+    /* Stage 3, with offload or frozen: parameters too, but for the units that are whole right now.
+     */
+    bool offload_params;
     /* Parameters that stay as dt_zero_fill() makes them: there is no memory for gradients and
      * optimizer, and what would need them fails. They are kept as at stage 1, or 3. */
     bool frozen;
