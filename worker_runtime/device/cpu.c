@@ -137,10 +137,15 @@ static int open_stream(struct dt_stream *s, int threads, struct dt_err *err)
     return 0;
 }
 
-struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err)
+static void describe(struct cpu *c, const char *products)
 {
-    if (dt_blas_open(err) < 0)
-        return NULL;
+    int threads = dt_pool_threads(c->stream.pool);
+    snprintf(c->description, sizeof c->description, "CPU, %s, %d thread%s, %s", c->device.ops->name,
+             threads, threads == 1 ? "" : "s", products);
+}
+
+struct dt_device *dt_device_open_cpu_alone(int threads, struct dt_err *err)
+{
     struct cpu *c = calloc(1, sizeof *c);
     if (!c) {
         dt_err_set(err, DT_E_MEMORY, "no memory for a device");
@@ -162,10 +167,18 @@ struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err)
         cpu_close(&c->device);
         return NULL;
     }
-    threads = dt_pool_threads(c->stream.pool);
-    snprintf(c->description, sizeof c->description, "CPU, %s, %d thread%s, %s", c->device.ops->name,
-             threads, threads == 1 ? "" : "s", dt_blas_name());
+    describe(c, "no BLAS");
     return &c->device;
+}
+
+struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err)
+{
+    if (dt_blas_open(err) < 0)
+        return NULL;
+    struct dt_device *d = dt_device_open_cpu_alone(threads, err);
+    if (d)
+        describe((struct cpu *)d, dt_blas_name());
+    return d;
 }
 
 void dt_device_cpu_no_gpu(struct dt_device *d, const char *why, bool say)

@@ -76,6 +76,9 @@ struct dt_tape_ops {
 
 /* The CPU, with as many threads as said. */
 struct dt_device *dt_device_open_cpu(int threads, struct dt_err *err);
+/* The same without a BLAS, for who asks for no product. To open one sets variables of the
+ * environment, which threads of CUDA and NCCL may read at that moment. */
+struct dt_device *dt_device_open_cpu_alone(int threads, struct dt_err *err);
 
 struct dt_device_wish {
     const char *kind; /* "auto", "cpu", "cuda" */

@@ -97,7 +97,7 @@ struct dt_offload *dt_offload_create(struct dt_zero *z, int threads, size_t piec
     o->z = z;
     o->elem = dt_dtype_size(z->elem);
     o->piece = piece ? piece : PIECE;
-    o->home = dt_device_open_cpu(threads, err);
+    o->home = dt_device_open_cpu_alone(threads, err);
     if (o->home && open_piece(o, err) == 0 && (z->o.frozen || open_gradients(o, piece, err) == 0))
         return o;
     dt_err_wrap(err, "zero_optimization.offload_optimizer");
