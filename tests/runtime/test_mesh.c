@@ -79,6 +79,63 @@ TEST(each_dimension_has_a_group)
     ranks_run(6, in_groups, NULL);
 }
 
+/* Two teams of tensors; in each, two data ranks with two ranks to a sample. */
+static void in_replicas(struct rank_self *me)
+{
+    static const struct dt_mesh_shape s = {{1, 2, 2, 1, 2}};
+    struct dt_mesh m;
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    int32_t sum = me->rank;
+    CHECK_OK(dt_mesh_open(&m, &s, world, &err), err);
+    CHECK_EQ(m.axis[DT_MESH_CP].index, me->rank / 2 % 2);
+    CHECK_EQ(sum_of_ranks(&m, DT_MESH_CP), me->rank / 4 * 8 + me->rank % 2 * 2 + 2);
+    CHECK_EQ(m.axis[DT_MESH_DP].index, me->rank / 4);
+    CHECK_EQ(m.replicas.size, 4);
+    CHECK_EQ(m.replicas.index, me->rank / 2);
+    CHECK_EQ(dt_coll_rank(m.replicas.group), me->rank / 2);
+    CHECK_OK(dt_coll_all_reduce(m.replicas.group, &sum, 1, DT_I32, DT_SUM, &err), err);
+    CHECK_EQ(sum, me->rank % 2 ? 1 + 3 + 5 + 7 : 0 + 2 + 4 + 6);
+    dt_mesh_close(&m);
+    CHECK_OK(dt_coll_barrier(world, &err), err);
+    dt_coll_destroy(world);
+}
+
+TEST(ranks_with_the_same_parameters_have_a_group)
+{
+    ranks_run(8, in_replicas, NULL);
+}
+
+/* Whoever has them along one dimension alone needs no further group. */
+static void in_one_axis(struct rank_self *me)
+{
+    static const struct dt_mesh_shape shapes[] = {{{1, 4, 1, 1, 1}},
+                                                  {{1, 2, 1, 1, 2}},
+                                                  {{1, 1, 4, 1, 1}},
+                                                  {{1, 1, 2, 1, 2}},
+                                                  {{1, 2, 2, 1, 1}}};
+    struct dt_mesh m;
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int *size = shapes[i].size;
+        CHECK_ROW("shape %zu", i);
+        CHECK_OK(dt_mesh_open(&m, &shapes[i], world, &err), err);
+        CHECK_EQ(m.replicas.size, size[DT_MESH_DP] * size[DT_MESH_CP]);
+        CHECK_EQ(dt_coll_size(m.replicas.group), m.replicas.size);
+        CHECK_EQ(m.replicas.index, me->rank / size[DT_MESH_TP]);
+        CHECK_EQ(m.replicas.group == world, size[DT_MESH_TP] == 1);
+        dt_mesh_close(&m);
+    }
+    CHECK_OK(dt_coll_barrier(world, &err), err);
+    dt_coll_destroy(world);
+}
+
+TEST(an_axis_may_have_all_ranks_with_the_same_parameters)
+{
+    ranks_run(4, in_one_axis, NULL);
+}
+
 static void all_along_one(struct rank_self *me)
 {
     struct dt_mesh_shape s = {{1, me->size, 1, 1, 1}}, other = {{1, me->size, 1, 1, 2}};

@@ -47,6 +47,32 @@ static int open_axis(struct dt_mesh *m, const struct dt_mesh_shape *s, int dim, 
     return dt_coll_split(m->world, dt_mesh_rank(s, &place), axis->index, &axis->group, err);
 }
 
+/* Behind the axes, of which it may be one. */
+static int open_replicas(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_err *err)
+{
+    const struct dt_mesh_axis *data = &m->axis[DT_MESH_DP], *context = &m->axis[DT_MESH_CP];
+    struct dt_mesh_place place = dt_mesh_place(s, dt_coll_rank(m->world));
+    m->replicas = context->size == 1 ? *data : *context;
+    if (context->size == 1 || data->size == 1)
+        return 0;
+    m->replicas = (struct dt_mesh_axis){.size = data->size * context->size,
+                                        .index = data->index * context->size + context->index};
+    if (m->replicas.size == dt_coll_size(m->world)) {
+        m->replicas.group = m->world;
+        return 0;
+    }
+    place.index[DT_MESH_DP] = place.index[DT_MESH_CP] = 0;
+    return dt_coll_split(m->world, dt_mesh_rank(s, &place), m->replicas.index, &m->replicas.group,
+                         err);
+}
+
+static bool owns_replicas(const struct dt_mesh *m)
+{
+    const struct dt_coll *group = m->replicas.group;
+    return group != m->world && group != m->axis[DT_MESH_DP].group &&
+           group != m->axis[DT_MESH_CP].group;
+}
+
 int dt_mesh_open(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_coll *world,
                  struct dt_err *err)
 {
@@ -61,11 +87,13 @@ int dt_mesh_open(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_col
     for (int d = 0; d < DT_MESH_DIMS; d++)
         if (open_axis(m, s, d, err) < 0)
             return -1;
-    return 0;
+    return open_replicas(m, s, err);
 }
 
 void dt_mesh_close(struct dt_mesh *m)
 {
+    if (owns_replicas(m))
+        dt_coll_destroy(m->replicas.group);
     for (int d = DT_MESH_DIMS; d-- > 0;)
         if (m->axis[d].group != m->world)
             dt_coll_destroy(m->axis[d].group);

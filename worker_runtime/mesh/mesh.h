@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of a job share its work: along each dimension of a mesh they share another thing.
- * Ranks are numbered along the last dimension first, so neighbours in it are on one host. The
- * dimensions DT_MESH_CP and DT_MESH_EP are 1 today.
+ * Ranks are numbered along the last dimension first, so neighbours in it are on one host.
+ * DT_MESH_EP is 1 today.
  *
  * Whoever shares work with other ranks asks the axis of its dimension who and how many they are;
  * what the whole job has to agree on goes over the world. */
@@ -41,6 +41,9 @@ struct dt_mesh_axis {
 
 struct dt_mesh {
     struct dt_mesh_axis axis[DT_MESH_DIMS];
+    /* Along data and context together: the ranks that have the same parameters, whose gradients
+     * are summed up, and which share the optimizer. Its group is there in any case. */
+    struct dt_mesh_axis replicas;
     struct dt_coll *world; /* the caller's */
 };
 

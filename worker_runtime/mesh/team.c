@@ -13,12 +13,29 @@ void dt_team_sum(struct dt_team *t, void *x, size_t count, enum dt_dtype type)
     t->bytes += count * dt_dtype_size(type);
 }
 
+/* This rank's place in ALL. */
+static char *own_of(const struct dt_team *t, void *all, size_t count, enum dt_dtype type)
+{
+    return (char *)all + (size_t)t->index * count * dt_dtype_size(type);
+}
+
 void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype type)
 {
     if (t->failed)
         return;
-    const char *own = (const char *)all + (size_t)t->index * count * dt_dtype_size(type);
+    const char *own = own_of(t, all, count, type);
     int64_t from = dt_clock_monotonic_ns();
     t->failed = dt_coll_all_gather(t->group, own, all, count, type, &t->err) < 0;
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+}
+
+void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype type)
+{
+    if (t->failed)
+        return;
+    char *own = own_of(t, all, count, type);
+    int64_t from = dt_clock_monotonic_ns();
+    t->failed = dt_coll_reduce_scatter(t->group, all, own, count, type, DT_SUM, &t->err) < 0;
+    t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
+    t->bytes += (uint64_t)dt_coll_size(t->group) * count * dt_dtype_size(type);
 }

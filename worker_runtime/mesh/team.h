@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks that compute one block together, each with some of its tensors: what they add up in the
- * midst of it. A sum is void, as an op is: the first failure is kept, nothing is summed from then
- * on, and whoever computes asks for it at its next stop. */
+/* The ranks that compute one block together, each with some of its tensors or with some positions
+ * of each sample: what they add up and tell each other in the midst of it. These calls are void, as
+ * ops are: the first failure is kept, nothing is exchanged from then on, and whoever computes asks
+ * for it at its next stop. */
 #ifndef DT_WORKER_RUNTIME_MESH_TEAM_H
 #define DT_WORKER_RUNTIME_MESH_TEAM_H
 
@@ -12,7 +13,7 @@ struct dt_team {
     int index; /* of this rank in it */
     bool failed;
     struct dt_err err; /* why */
-    uint64_t ns;       /* spent in sums, ever */
+    uint64_t ns;       /* spent in these calls, ever */
     uint64_t bytes;    /* of this rank that were summed, ever */
 };
 
@@ -21,6 +22,9 @@ void dt_team_sum(struct dt_team *t, void *x, size_t count, enum dt_dtype type);
 /* ALL[ranks, count]: what each has at its own place becomes what all have, in the order of ranks.
  */
 void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype type);
+/* The other way: each one's own place becomes the sum of what all have there; the rest of ALL is of
+ * no use then. */
+void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype type);
 
 static inline bool dt_team_is_first(const struct dt_team *t)
 {
