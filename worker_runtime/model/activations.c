@@ -41,9 +41,10 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight, elem;
+    size_t rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight,
+        elem;
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, dropout, weighed, head;
+    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head;
     struct dt_stage stage;
 };
 
@@ -92,12 +93,14 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .qk_norm = s->qk_norm,
         .branch_norms = s->branch_norms,
         .documents = o->documents,
+        .shared = dt_pieces_shared(&o->pieces),
         .weighed = o->weighed,
         .stage = dt_stage_of(s, o->stage),
     };
     z.head = dt_stage_is_last(s, &z.stage);
-    if (__builtin_mul_overflow(o->batch, o->positions, &z.rows))
-        z.rows = SIZE_MAX;
+    if (__builtin_mul_overflow(o->batch, o->positions, &z.places))
+        z.places = SIZE_MAX;
+    z.rows = z.shared ? z.places / o->pieces.ranks : z.places;
     z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
     return z;
 }
@@ -144,6 +147,9 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->weight = z->weight ? take(c, z->weight, 1, z->elem) : NULL;
     s->sum = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
+    dt_elem **all[] = {&s->ranks_pairs, &s->pairs, &s->dpairs};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = z->shared ? take(c, z->places, z->qkv - z->q, z->elem) : NULL;
     s->logits_stride = z->logits;
     if (!z->head)
         return;
@@ -179,8 +185,9 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     size_t kept = segment ? segment : blocks;
     to->ids = take(c, z->rows, 1, sizeof *to->ids);
     to->targets = take(c, z->rows, 1, sizeof *to->targets);
-    to->documents = z->documents ? take(c, z->rows, 1, sizeof *to->documents) : NULL;
-    to->places = z->documents && !z->llama ? take(c, z->rows, 1, sizeof *to->places) : NULL;
+    bool placed = !z->llama && (z->documents || z->shared);
+    to->documents = z->documents ? take(c, z->places, 1, sizeof *to->documents) : NULL;
+    to->places = placed ? take(c, z->rows, 1, sizeof *to->places) : NULL;
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
     to->dstream = take(c, z->rows, z->width, z->elem);

@@ -42,6 +42,9 @@ struct dt_scratch {
     /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the
      * same, and the gradients of both. */
     dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */
+    /* Of ranks that share positions, and NULL without: keys and values, side by side, of all
+     * positions: rank by rank, and in their order; and gradients. */
+    dt_elem *ranks_pairs, *pairs, *dpairs; /* [batch * positions, 2 K] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first of each row are words */
     dt_elem *dnormed;   /* [R, C] */
@@ -55,8 +58,9 @@ struct dt_activation_slot {
     size_t batch;           /* samples in it */
     uint64_t first_sample;  /* of the run */
     int32_t *ids, *targets; /* [N] */
-    int32_t *documents;     /* [N], as attention has them; NULL: a sample is one */
-    int32_t *places;      /* [N]: of rows in their documents, for learned positions; NULL: alike */
+    int32_t *documents;     /* [batch * positions], as attention has them; NULL: a sample is one */
+    int32_t *places;      /* [N]: of rows in their documents, for learned positions; NULL: rows are
+                             those of whole samples, and each is one document */
     float *losses;        /* [N] */
     float *weights;       /* [N]: of their gradients; NULL: they have none */
     dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on; before that, on a

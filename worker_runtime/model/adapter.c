@@ -117,13 +117,29 @@ static struct dt_dropout dropout_of(const struct dt_block *b, const struct dt_lo
     };
 }
 
+/* OUT = what dropout leaves of what P is fed with, X; ADD: +=. What goes hangs on where a row
+ * stands in the run, so ranks that share samples go from one piece of a sample to the next. */
+static void drop_rows(const struct dt_block *b, const struct dt_lora_pair *p, char *out, bool add,
+                      const char *x)
+{
+    const struct dt_dropout all = dropout_of(b, p);
+    size_t run = b->context ? dt_pieces_length(&b->pieces) : b->rows;
+    size_t elem = dt_dtype_size(b->ops->elem);
+    for (size_t row = 0; row < b->rows; row += run) {
+        struct dt_dropout d = all;
+        size_t sample, place = dt_pieces_place(&b->pieces, b->batch, row, &sample);
+        size_t at = row * p->in * elem;
+        d.start += (sample * b->pieces.positions + place) * p->in;
+        b->ops->dropout(&d, run * p->in, out + at, add, x + at, b->stream);
+    }
+}
+
 /* X as the adapter P gets it. */
 static const dt_elem *drop(const struct dt_block *b, const struct dt_lora_pair *p, const dt_elem *x)
 {
-    const struct dt_dropout d = dropout_of(b, p);
-    if (d.gone_below == 0)
+    if (b->adapters.gone_below == 0)
         return x;
-    b->ops->dropout(&d, b->rows * p->in, b->scratch->dropped, false, x, b->stream);
+    drop_rows(b, p, b->scratch->dropped, false, x);
     return b->scratch->dropped;
 }
 
@@ -226,9 +242,8 @@ static void down_backward(const struct dt_block *b, const struct dt_linear *l,
 {
     const struct dt_scratch *s = b->scratch;
     const struct dt_linear down = layer_a(b, p), w = layer_w(b, l, p);
-    const struct dt_dropout d = dropout_of(b, p);
     dt_elem *da = adapter_grad(b, p->a_at);
-    if (d.gone_below == 0) {
+    if (b->adapters.gone_below == 0) {
         b->ops->linear_backward(&down, dx, true, da, NULL, fed, s->dlow, b->stream);
         return;
     }
@@ -236,7 +251,7 @@ static void down_backward(const struct dt_block *b, const struct dt_linear *l,
     b->ops->linear_backward(&down, s->dropped, false, NULL, NULL, NULL, s->dlow, b->stream);
     if (dbase)
         dt_linear_product_backward(b, &w, s->dropped, true, NULL, dbase);
-    b->ops->dropout(&d, b->rows * p->in, dx, true, s->dropped, b->stream);
+    drop_rows(b, p, dx, true, s->dropped);
 }
 
 /* What has gone low is made once more. */

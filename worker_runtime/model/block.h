@@ -36,11 +36,13 @@ struct dt_block {
     const struct dt_shape *shape;
     const struct dt_ops *ops;
     struct dt_stream *stream;
-    size_t batch, positions, rows;
+    size_t batch, positions, rows; /* POSITIONS: of each sample here */
     /* Position of the first row. What stands before it was read earlier, and is in front of
      * kept->qkv; there is one sample then. */
     size_t first;
-    const int32_t *documents; /* [batch, positions]; NULL: a sample is one */
+    struct dt_pieces pieces;  /* which positions of each sample are here */
+    struct dt_team *context;  /* who has the others; NULL: all are here */
+    const int32_t *documents; /* [batch, pieces.positions]; NULL: a sample is one */
     size_t window;            /* of attention; 0: none */
     const char *params;       /* the unit's */
     char *grads;              /* laid out alike; NULL when going forward, or where it is frozen */
@@ -110,11 +112,30 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     };
 }
 
+/* spread.h */
+void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a);
+void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                        const dt_elem *dout);
+
+/* What A gives, into kept->attended. */
+static inline void dt_block_attention_forward(const struct dt_block *b,
+                                              const struct dt_attention *a)
+{
+    if (b->context)
+        dt_spread_forward(b, a);
+    else
+        b->ops->attention_forward(a, b->kept->attended, b->stream);
+}
+
 /* From the gradient of what A gave, DOUT, to that of qkv. */
 static inline void dt_block_attention_backward(const struct dt_block *b,
                                                const struct dt_attention *a, dt_elem *dqkv,
                                                const dt_elem *dout)
 {
+    if (b->context) {
+        dt_spread_backward(b, a, dqkv, dout);
+        return;
+    }
     size_t elem = dt_dtype_size(b->ops->elem);
     char *dq = dqkv, *dk = dq + a->heads * a->head_dim * elem;
     char *dv = dk + a->kv_heads * a->head_dim * elem;

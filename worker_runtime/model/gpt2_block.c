@@ -59,7 +59,7 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
     else
         ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
     dt_linear_column_forward(b, &c_attn, kept->qkv, s->normed);
-    ops->attention_forward(&attention, kept->attended, b->stream);
+    dt_block_attention_forward(b, &attention);
     dt_linear_row_forward(b, &attn_proj, s->branch, kept->attended);
 
     ops->norm_forward(&ln_2, s->normed, kept->middle, b->input, s->branch, b->stream);

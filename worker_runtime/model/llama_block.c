@@ -95,21 +95,25 @@ static struct linears linears(const struct dt_block *b)
     return l;
 }
 
-/* Queries and keys stand side by side, so one call turns both. */
+/* Queries and keys stand side by side, so one call turns both, of each piece. */
 static void rotate(const struct dt_block *b, dt_elem *qkv, bool backward)
 {
     const struct dt_shape *s = b->shape;
+    size_t length = dt_pieces_length(&b->pieces);
     struct dt_rope rope = {
-        .rows = b->rows,
-        .positions = b->positions,
+        .rows = b->batch * length,
+        .positions = length,
         .heads = s->heads + s->kv_heads,
         .head_dim = s->head_dim,
         .stride = (s->heads + 2 * s->kv_heads) * s->head_dim,
         .speeds = b->speeds,
         .scale = b->rope_scale,
-        .first = b->first,
     };
-    b->ops->rope(&rope, qkv, backward, b->stream);
+    size_t bytes = rope.rows * rope.stride * dt_dtype_size(b->ops->elem);
+    for (size_t i = 0; i < dt_pieces_count(&b->pieces); i++) {
+        rope.first = b->first + dt_pieces_first(&b->pieces, b->pieces.rank, i);
+        b->ops->rope(&rope, (char *)qkv + i * bytes, backward, b->stream);
+    }
 }
 
 /* Of queries, or of keys. */
@@ -211,7 +215,7 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     dt_elem *turned = turned_in(b, s->wide);
     turn(b, turned, kept->qkv);
     struct dt_attention attention = attention_of(b, turned);
-    ops->attention_forward(&attention, kept->attended, b->stream);
+    dt_block_attention_forward(b, &attention);
     dt_linear_row_forward(b, &l.o, given(b, ATTENTION), kept->attended);
     leave_branch(b, ATTENTION);
 

@@ -29,9 +29,15 @@ struct pass {
     struct dt_err *err;
 };
 
-static size_t rows_of(const struct pass *p)
+/* Of whole samples, and of what of them is here. */
+static size_t places_of(const struct pass *p)
 {
     return p->batch * p->t->options.positions;
+}
+
+static size_t rows_of(const struct pass *p)
+{
+    return p->batch * dt_pieces_own(&p->t->options.pieces);
 }
 
 static size_t head_unit(const struct dt_transformer *t)
@@ -39,21 +45,26 @@ static size_t head_unit(const struct dt_transformer *t)
     return t->shape.layers + 1;
 }
 
-/* Without samples there is nothing to compute. */
-static int compute(const struct pass *p, struct dt_work *w)
+static int fail(const struct pass *p, const struct dt_team *team)
 {
-    const struct dt_team *team = p->t->options.team;
-    w->slot = p->slot;
-    w->batch = p->batch;
-    w->train = p->train;
-    w->positions = p->t->options.positions;
-    if (p->batch > 0)
-        dt_work_compute(p->t, w);
-    if (!team || !team->failed)
-        return 0;
     if (p->err)
         *p->err = team->err;
     return -1;
+}
+
+/* Without samples there is nothing to compute. */
+static int compute(const struct pass *p, struct dt_work *w)
+{
+    const struct dt_team *team = p->t->options.team, *context = p->t->options.context;
+    w->slot = p->slot;
+    w->batch = p->batch;
+    w->train = p->train;
+    w->positions = dt_pieces_own(&p->t->options.pieces);
+    if (p->batch > 0)
+        dt_work_compute(p->t, w);
+    if (team && team->failed)
+        return fail(p, team);
+    return context && context->failed ? fail(p, context) : 0;
 }
 
 static bool trains_embedding(const struct dt_transformer *t)
@@ -247,14 +258,15 @@ static int head(struct pass *p)
 static int check_ids(const struct pass *p, const char *what, const int32_t *ids, int32_t least)
 {
     const struct dt_transformer *t = p->t;
-    size_t positions = t->options.positions;
-    for (size_t i = 0; i < rows_of(p); i++)
-        if (ids[i] < least || (ids[i] >= 0 && (size_t)ids[i] >= t->options.words.all))
-            return dt_err_set(p->err, DT_E_USAGE,
-                              "%s %d of sample %zu at position %zu is none of this model's %zu "
-                              "words; the data was made for another vocabulary",
-                              what, (int)ids[i], i / positions, i % positions,
-                              t->options.words.all);
+    for (size_t i = 0; i < rows_of(p); i++) {
+        if (ids[i] >= least && (ids[i] < 0 || (size_t)ids[i] < t->options.words.all))
+            continue;
+        size_t sample, position = dt_pieces_place(&t->options.pieces, p->batch, i, &sample);
+        return dt_err_set(p->err, DT_E_USAGE,
+                          "%s %d of sample %zu at position %zu is none of this model's %zu "
+                          "words; the data was made for another vocabulary",
+                          what, (int)ids[i], sample, position, t->options.words.all);
+    }
     return 0;
 }
 
@@ -263,7 +275,7 @@ static int check_documents(const struct pass *p)
 {
     size_t positions = p->t->options.positions;
     const int32_t *documents = p->t->options.documents;
-    for (size_t i = 0; i < rows_of(p); i++) {
+    for (size_t i = 0; i < places_of(p); i++) {
         size_t at = i % positions;
         bool goes_on = at > 0 && documents[i] == documents[i - 1];
         if (!goes_on && (documents[i] < 0 || (size_t)documents[i] != at))
@@ -276,16 +288,21 @@ static int check_documents(const struct pass *p)
 
 /* Rotations need no places: what they do to a query and a key depends on how far apart these are.
  */
-static void load_documents(const struct pass *p, const struct dt_activation_slot *to)
+static void load_places(const struct pass *p, const struct dt_activation_slot *to)
 {
     struct dt_transformer *t = p->t;
     const int32_t *documents = t->options.documents;
     size_t rows = rows_of(p);
-    t->device->table->from_host(t->device, to->documents, documents, rows * sizeof *documents);
+    if (to->documents)
+        t->device->table->from_host(t->device, to->documents, documents,
+                                    places_of(p) * sizeof *documents);
     if (!to->places)
         return;
-    for (size_t i = 0; i < rows; i++)
-        t->places[i] = (int32_t)(i % t->options.positions) - documents[i];
+    for (size_t i = 0; i < rows; i++) {
+        size_t sample, position = dt_pieces_place(&t->options.pieces, p->batch, i, &sample);
+        size_t begins = documents ? (size_t)documents[sample * t->options.positions + position] : 0;
+        t->places[i] = (int32_t)(position - begins);
+    }
     t->device->table->from_host(t->device, to->places, t->places, rows * sizeof *t->places);
 }
 
@@ -330,8 +347,7 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
         return -1;
     to->batch = p->batch;
     to->first_sample = p->t->first_sample;
-    if (to->documents)
-        load_documents(p, to);
+    load_places(p, to);
     if (first)
         load_words(p, to->ids, ids, -1);
     if (last)
@@ -554,6 +570,7 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     if (o->words.parts == 0)
         t->options.words = dt_shape_words(shape, 1, 0);
     t->stage = dt_stage_of(shape, o->stage);
+    t->options.pieces.positions = o->positions;
     t->device = device;
     if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0 ||
         find_pairs(t, err) < 0)

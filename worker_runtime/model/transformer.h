@@ -6,6 +6,7 @@
 #define DT_WORKER_RUNTIME_MODEL_TRANSFORMER_H
 
 #include "worker_runtime/device/device.h"
+#include "worker_runtime/mesh/pieces.h"
 #include "worker_runtime/mesh/team.h"
 #include "worker_runtime/model/lora.h"
 #include "worker_runtime/model/stage.h"
@@ -37,6 +38,11 @@ struct dt_transformer_options {
     /* With a team, which words this rank has, as dt_shape_words() says; parts 0: all there are.
      * What is asked for in bytes alone needs no more than the parts. */
     struct dt_words words;
+    /* Which positions of each sample this rank computes, where CONTEXT, the caller's, has the
+     * others: as many as .positions says are those of whole samples. IDS, TARGETS and LOSSES below
+     * are then of this rank's rows, as pieces.h has them; documents stay whole. .ranks 0: all. */
+    struct dt_pieces pieces;
+    struct dt_team *context;
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 

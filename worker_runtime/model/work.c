@@ -20,7 +20,8 @@ _Static_assert((int)DT_GPT2_LN_F_WEIGHT == (int)DT_LLAMA_NORM, "the last norm co
 
 static uint64_t team_ns(const struct dt_transformer *t)
 {
-    return t->options.team ? t->options.team->ns : 0;
+    const struct dt_team *team = t->options.team, *context = t->options.context;
+    return (team ? team->ns : 0) + (context ? context->ns : 0);
 }
 
 void dt_work_start_clock(struct dt_transformer *t)
@@ -53,7 +54,7 @@ static struct dt_embedding embedding(const struct dt_transformer *t, const struc
 {
     return (struct dt_embedding){
         .rows = rows_of(w),
-        .positions = w->positions,
+        .positions = dt_pieces_shared(&t->options.pieces) ? t->options.positions : w->positions,
         .width = t->shape.width,
         .vocabulary = t->options.words.to - t->options.words.from,
         .ids = slot_of(t, w)->ids,
@@ -120,6 +121,14 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
     };
 }
 
+static struct dt_pieces pieces_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    struct dt_pieces p = t->options.pieces;
+    if (!dt_pieces_shared(&p))
+        p.positions = w->positions; /* a text's next words are fewer than a sample */
+    return p;
+}
+
 static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
@@ -133,6 +142,8 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .first = w->first,
         .rows = rows_of(w),
         .window = dt_shape_window(&t->shape, w->block),
+        .pieces = pieces_of(t, w),
+        .context = t->options.context,
         .documents = slot->documents,
         .params = w->params,
         .grads = w->grads,

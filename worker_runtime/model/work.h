@@ -42,7 +42,7 @@ enum dt_work_kind {
  * again by these bytes, so there are no gaps between them. */
 struct dt_work {
     uint64_t kind, slot, batch, block;
-    uint64_t positions; /* of each sample */
+    uint64_t positions; /* of each sample here */
     uint64_t first;   /* position of the first of them; those before it were read by earlier work */
     uint64_t chained; /* a block's input is still to be summed up: the one before left it */
     uint64_t again;   /* for backward's sake, as what was kept is gone */

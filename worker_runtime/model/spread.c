@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_runtime/model/spread.h"
+
+#include <string.h>
+
+/* Keys and values of a position, side by side. */
+static size_t pair(const struct dt_block *b)
+{
+    return 2 * b->shape->kv_heads * b->shape->head_dim;
+}
+
+static size_t elem_of(const struct dt_block *b)
+{
+    return dt_dtype_size(b->ops->elem);
+}
+
+static size_t all_pairs(const struct dt_block *b)
+{
+    return b->batch * b->pieces.positions * pair(b);
+}
+
+/* This rank's keys and values, out of rows in which more stands, and gradients of them back into
+ * such. */
+static void pack(const struct dt_block *b, const struct dt_attention *a, char *to)
+{
+    size_t elem = elem_of(b), half = pair(b) / 2 * elem;
+    for (size_t n = 0; n < b->rows; n++, to += 2 * half) {
+        memcpy(to, (const char *)a->k + n * a->k_stride * elem, half);
+        memcpy(to + half, (const char *)a->v + n * a->v_stride * elem, half);
+    }
+}
+
+static void unpack(const struct dt_block *b, const struct dt_attention *a, char *dk, char *dv,
+                   const char *from)
+{
+    size_t elem = elem_of(b), half = pair(b) / 2 * elem;
+    for (size_t n = 0; n < b->rows; n++, from += 2 * half) {
+        memcpy(dk + n * a->k_stride * elem, from, half);
+        memcpy(dv + n * a->v_stride * elem, from + half, half);
+    }
+}
+
+/* Between pairs as ranks have them, one rank behind the other, and those of each sample from its
+ * first position to its last. */
+static void reorder(const struct dt_block *b, char *by_rank, char *by_position, bool to_position)
+{
+    const struct dt_pieces *p = &b->pieces;
+    size_t bytes = pair(b) * elem_of(b), run = dt_pieces_length(p) * bytes;
+    for (size_t rank = 0; rank < p->ranks; rank++)
+        for (size_t i = 0; i < dt_pieces_count(p); i++)
+            for (size_t sample = 0; sample < b->batch; sample++, by_rank += run) {
+                size_t place = sample * p->positions + dt_pieces_first(p, rank, i);
+                char *there = by_position + place * bytes;
+                memcpy(to_position ? there : by_rank, to_position ? by_rank : there, run);
+            }
+}
+
+/* This rank's place among pairs as ranks have them. */
+static char *own_pairs(const struct dt_block *b)
+{
+    return (char *)b->scratch->ranks_pairs + b->pieces.rank * b->rows * pair(b) * elem_of(b);
+}
+
+static void gather(const struct dt_block *b, const struct dt_attention *a)
+{
+    const struct dt_scratch *s = b->scratch;
+    pack(b, a, own_pairs(b));
+    dt_team_gather(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
+    reorder(b, s->ranks_pairs, s->pairs, true);
+}
+
+/* Rows of a piece that others stand before. */
+static size_t rows_before(const struct dt_block *b, size_t piece)
+{
+    return piece * b->batch * dt_pieces_length(&b->pieces);
+}
+
+/* Queries of this rank's piece number I, of all samples. */
+static struct dt_attention of_piece(const struct dt_block *b, const struct dt_attention *a,
+                                    size_t i)
+{
+    size_t rows = rows_before(b, i), elem = elem_of(b);
+    const char *pairs = b->scratch->pairs;
+    struct dt_attention one = *a;
+    one.queries = dt_pieces_length(&b->pieces);
+    one.keys = b->pieces.positions;
+    one.first = dt_pieces_first(&b->pieces, b->pieces.rank, i);
+    one.q = (const char *)a->q + rows * a->q_stride * elem;
+    one.k = pairs;
+    one.v = pairs + pair(b) / 2 * elem;
+    one.k_stride = one.v_stride = pair(b);
+    one.logsum = a->logsum + rows * a->heads;
+    return one;
+}
+
+void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a)
+{
+    gather(b, a);
+    for (size_t i = 0; i < dt_pieces_count(&b->pieces); i++) {
+        struct dt_attention one = of_piece(b, a, i);
+        size_t at = rows_before(b, i) * a->out_stride * elem_of(b);
+        b->ops->attention_forward(&one, (char *)b->kept->attended + at, b->stream);
+    }
+}
+
+/* Gradients of all keys and values by the queries of piece I, into DPAIRS. */
+static void piece_backward(const struct dt_block *b, const struct dt_attention *a, size_t i,
+                           char *dq, char *dpairs, const char *dout)
+{
+    struct dt_attention one = of_piece(b, a, i);
+    size_t elem = elem_of(b), rows = rows_before(b, i), at = rows * a->out_stride * elem;
+    b->ops->attention_backward(&one, dq + rows * a->q_stride * elem, dpairs,
+                               dpairs + pair(b) / 2 * elem, (const char *)b->kept->attended + at,
+                               dout + at, b->stream);
+}
+
+void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                        const dt_elem *dout)
+{
+    const struct dt_scratch *s = b->scratch;
+    char *dq = dqkv, *dk = dq + a->heads * a->head_dim * elem_of(b);
+    gather(b, a);
+    piece_backward(b, a, 0, dq, s->dpairs, dout);
+    piece_backward(b, a, 1, dq, s->ranks_pairs, dout);
+    b->ops->add(all_pairs(b), s->dpairs, s->ranks_pairs, b->stream);
+    reorder(b, s->ranks_pairs, s->dpairs, false);
+    dt_team_scatter(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
+    unpack(b, a, dk, dk + pair(b) / 2 * elem_of(b), own_pairs(b));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention where several ranks share the positions of each sample: keys and values of all
+ * positions are gathered, for one block at a time, and each rank's queries meet them. On the way
+ * back they are gathered once more, which takes less than keeping them for all blocks would. */
+#ifndef DT_WORKER_RUNTIME_MODEL_SPREAD_H
+#define DT_WORKER_RUNTIME_MODEL_SPREAD_H
+
+#include "worker_runtime/model/block.h"
+
+/* As the ops of dt_attention are, of A that dt_block_attention() made; dqkv as
+ * dt_block_attention_backward() has it. */
+void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a);
+void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                        const dt_elem *dout);
+
+#endif
