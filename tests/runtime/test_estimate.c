@@ -120,6 +120,47 @@ TEST(a_stage_has_its_own_layers)
     dt_config_finish(&c);
 }
 
+/* Ranks that share samples have the same parameters, and share the optimizer as others do; of what
+ * stands in rows each has its part, and keys and values of all of them for one block. */
+TEST(ranks_that_share_samples_have_fewer_rows)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, " SMALL "}");
+    struct dt_config cut = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                  "\"parallel\": {\"context\": 2}, " SMALL "}");
+    struct dt_estimate_place three = {.world = 3, .local = 3};
+    struct dt_estimate e, whole = of(&c, 4, 4, 2), half = of(&cut, 4, 4, 2);
+    struct dt_err err = {0};
+    CHECK_EQ(half.optimizer, whole.optimizer);
+    CHECK_EQ(half.params, whole.params);
+    CHECK(half.activations < whole.activations * 7 / 10);
+    CHECK_EQ(dt_estimate_data(&cut, &(struct dt_estimate_place){.world = 4, .local = 4}), 2);
+    CHECK_FAIL(dt_estimate(&cut, &three, 0, &e, &err), err,
+               "parallel.context: 2 does not divide the number of ranks, 3; give --world");
+    dt_config_finish(&c);
+    dt_config_finish(&cut);
+}
+
+/* Ranks of a stage that share samples have the parameters of that stage, and spread the optimizer
+ * over them all. */
+TEST(stages_may_share_samples_too)
+{
+    const char *keys =
+        "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4, "
+        "\"parallel\": {\"pipeline\": 2, \"context\": 2}, " SMALL "}";
+    struct dt_config cut = parsed(keys), c = parsed(keys);
+    struct dt_estimate_place two = {.world = 2, .local = 2};
+    c.parallel.context = 1;
+    struct dt_estimate e, whole = of(&c, 4, 4, 1), half = of(&cut, 4, 4, 1);
+    struct dt_err err = {0};
+    CHECK_EQ(half.params, whole.params);
+    CHECK_EQ(half.optimizer, whole.optimizer);
+    CHECK(half.activations < whole.activations * 7 / 10);
+    CHECK_FAIL(dt_estimate(&cut, &two, 1, &e, &err), err,
+               "parallel.context: 2 does not divide what parallel.pipeline leaves of the ranks, 1");
+    dt_config_finish(&c);
+    dt_config_finish(&cut);
+}
+
 TEST(sixteen_bits_have_a_master_copy_beside_them)
 {
     struct dt_config c =

@@ -100,6 +100,42 @@ TEST(each_sample_of_a_step_is_fed_once_whatever_the_deal)
     dt_mixture_close(mixtures[1]);
 }
 
+/* The targets of a piece's last token are the next piece's: samples are cut behind that. */
+TEST(ranks_that_share_samples_are_fed_their_pieces)
+{
+    enum { RANKS = 2, MICRO = 3, OWN = POSITIONS / RANKS };
+    struct dt_config config = {.data = {.positions = POSITIONS}};
+    struct dt_mixture *numbers = numbered(true);
+    int32_t ids[MICRO * OWN], targets[MICRO * OWN], one[POSITIONS], its_targets[POSITIONS];
+    int32_t whole_ids[POSITIONS], whole_targets[POSITIONS];
+    const int deal[] = {1};
+    struct dt_err err = {0};
+    for (size_t rank = 0; rank < RANKS; rank++) {
+        struct dt_trainer t = {.config = &config,
+                               .train = numbers,
+                               .pieces = {RANKS, rank, POSITIONS},
+                               .ids = ids,
+                               .targets = targets,
+                               .whole_ids = whole_ids,
+                               .whole_targets = whole_targets,
+                               .batch = {.micro = MICRO},
+                               .state = {.data_position = 2, .seed = 9}};
+        t.balance = dt_balance_create(DT_BALANCE_TIMES, 1, 1, &err);
+        CHECK_OK(dt_balance_set(t.balance, deal, 1, &err), err);
+        CHECK_OK(dt_feed_micro_batch(&t, 0, &err), err);
+        for (size_t n = 0; n < MICRO * OWN; n++) {
+            size_t sample, at = dt_pieces_place(&t.pieces, MICRO, n, &sample);
+            CHECK_ROW("rank %zu, row %zu", rank, n);
+            CHECK_OK(dt_mixture_read(numbers, 9, 2 + sample, one, its_targets, NULL, &err), err);
+            CHECK_EQ(ids[n], one[at]);
+            CHECK_EQ(targets[n], one[at] + 1);
+            CHECK_EQ(targets[n], its_targets[at]);
+        }
+        dt_balance_destroy(t.balance);
+    }
+    dt_mixture_close(numbers);
+}
+
 /* Documents of which each fills a sample, and document I has I targets. */
 static struct dt_mixture *lessons(void)
 {

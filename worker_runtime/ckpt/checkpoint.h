@@ -61,6 +61,7 @@ struct dt_ckpt_state {
     int world, stage; /* at save; for people */
     int tensor;       /* ranks that shared each tensor then; 0: 1 */
     int pipeline;     /* and stages of a pipeline */
+    int context;      /* and each sample */
     char run_id[128];
     int64_t round;
     uint64_t job_mark;     /* drawn by chance for the job; 0: not known */

@@ -127,6 +127,8 @@ static void put_state(struct dt_json_writer *w, const struct dt_ckpt_state *s)
         dt_json_put_int(w, "tensor", s->tensor);
     if (s->pipeline > 1)
         dt_json_put_int(w, "pipeline", s->pipeline);
+    if (s->context > 1)
+        dt_json_put_int(w, "context", s->context);
     dt_json_put_text(w, "run_id", s->run_id);
     dt_json_put_int(w, "round", s->round);
     if (s->job_mark)
@@ -320,6 +322,8 @@ static int read_state(const struct dt_json *doc, struct dt_ckpt_state *s, struct
          read_small(doc, NULL, "tensor", &s->tensor, err) < 0) ||
         (dt_json_has(doc->root, "pipeline") &&
          read_small(doc, NULL, "pipeline", &s->pipeline, err) < 0) ||
+        (dt_json_has(doc->root, "context") &&
+         read_small(doc, NULL, "context", &s->context, err) < 0) ||
         dt_json_string(doc, NULL, "run_id", &run_id, err) < 0 ||
         dt_json_int(doc, NULL, "round", -EXACT_MAX, EXACT_MAX, &s->round, err) < 0)
         return -1;

@@ -84,7 +84,11 @@ struct dt_config_parallel {
     int tensor;   /* ... each block, part of its tensors each; 1: none do */
     int pipeline; /* ... the model, some of its blocks each; 1: none do */
     enum dt_pipe_schedule schedule;
+    int context; /* ... each sample, some of its positions each; 1: none do */
 };
+
+/* What is left of the ranks for samples, in words. */
+const char *dt_config_left(const struct dt_config_parallel *p);
 
 struct dt_config_batch {
     int64_t train_batch, micro_batch, accumulation; /* as written; 0: not */

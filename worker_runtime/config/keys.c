@@ -17,6 +17,7 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"gradient_predivide_factor", .kind = DT_KEY_REAL, .at = AT(predivide), .min = 1e-30, .max = 1e30},
     {"sparse_gradients", .kind = DT_KEY_REFUSE, .words = "gradients of embeddings are dense here"},
     {"communication_data_type", .kind = DT_KEY_CHOICE, .at = AT(communication_type), .words = "fp32|bf16|fp16", .automatic = DT_AUTO_DEFAULT},
+    {"sequence_parallel_size", .kind = DT_KEY_SMALL, .at = AT(context_too), .min = 0, .max = 65536},
     {"seq_parallel_communication_data_type", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"steps_per_print", .kind = DT_KEY_INT, .at = AT(steps_per_print), .min = 1, .max = HUGE_COUNT, .automatic = DT_AUTO_DEFAULT},
     {"wall_clock_breakdown", .kind = DT_KEY_FLAG, .at = AT(c.train.breakdown)},
@@ -233,6 +234,7 @@ const struct dt_key dt_own_keys[] = {
     {"parallel.tensor", .kind = DT_KEY_SMALL, .at = AT(tensor), .min = 1, .max = 65536},
     {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline), .min = 1, .max = 4096},
     {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe"},
+    {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context), .min = 1, .max = 65536},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
     {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},

@@ -70,6 +70,7 @@ struct dt_config_draft {
     int tensor, tensor_too;     /* ours, and DeepSpeed's, of which 0 is none */
     int pipeline, pipeline_too; /* likewise */
     int pipeline_order;         /* which of the words of "parallel.schedule" */
+    int context, context_too;   /* as of tensors */
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;

@@ -33,6 +33,21 @@ static int settle_pipeline(const struct dt_reading *r)
     return 0;
 }
 
+static int settle_context(const struct dt_reading *r)
+{
+    struct dt_config_draft *d = r->draft;
+    int *context = &d->c.parallel.context;
+    bool both = d->context != DT_UNSET && d->context_too > 0;
+    if (both && d->context != d->context_too)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.context is %d, and sequence_parallel_size says %d; drop one of "
+                          "them",
+                          d->context, d->context_too);
+    *context = d->context != DT_UNSET ? d->context : d->context_too;
+    *context = *context > 0 ? *context : 1;
+    return 0;
+}
+
 /* What each rank would have to know of the others' parts, and does not. */
 static int check_tensor(const struct dt_config *c, struct dt_err *err)
 {
@@ -79,16 +94,46 @@ static int check_pipeline(const struct dt_config *c, struct dt_err *err)
     return 0;
 }
 
+static int check_context(const struct dt_config *c, struct dt_err *err)
+{
+    size_t pieces = 2 * (size_t)c->parallel.context, positions = c->data.positions;
+    if (positions < pieces)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context: %d ranks share samples in pieces of at least one "
+                          "token, two each; give a data.sequence_length of at least %zu, or "
+                          "another parallel.context",
+                          c->parallel.context, pieces);
+    if (positions % pieces == 0)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "parallel.context: %d ranks share samples in %zu pieces of one length, which "
+                      "%zu tokens are not; give a data.sequence_length of %zu, or another "
+                      "parallel.context",
+                      c->parallel.context, pieces, positions, positions / pieces * pieces);
+}
+
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
     struct dt_config *c = &r->draft->c;
-    if (settle_tensor(r) < 0 || settle_pipeline(r) < 0)
+    if (settle_tensor(r) < 0 || settle_pipeline(r) < 0 || settle_context(r) < 0)
         return -1;
-    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1) || !c->has_model)
+    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1) ||
+        !c->has_model)
         return 0;
     if (c->parallel.tensor > 1 && check_tensor(c, r->err) < 0)
         return -1;
     if (c->parallel.pipeline > 1 && check_pipeline(c, r->err) < 0)
         return -1;
+    if (c->parallel.context > 1 && check_context(c, r->err) < 0)
+        return -1;
     return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, r->err) : 0;
+}
+
+const char *dt_config_left(const struct dt_config_parallel *p)
+{
+    if (p->tensor > 1 && p->pipeline > 1)
+        return "what parallel.tensor and parallel.pipeline leave of the ranks";
+    if (p->pipeline > 1)
+        return "what parallel.pipeline leaves of the ranks";
+    return p->tensor > 1 ? "what parallel.tensor leaves of the ranks" : "the number of ranks";
 }

@@ -63,6 +63,7 @@ void dt_config_draft_init(struct dt_config_draft *d)
         .positions = DT_UNSET,
         .tensor = DT_UNSET,
         .pipeline = DT_UNSET,
+        .context = DT_UNSET,
         .lora_r = DT_UNSET,
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,
@@ -233,6 +234,10 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: ranks share a model's layers on CPUs alone so far; "
                           "drop it, or set train.device to \"cpu\"");
+    if (c->parallel.context > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context: ranks share samples on CPUs alone so far; drop it, or "
+                          "set train.device to \"cpu\"");
     if (c->has_model && head_dim > DT_GPU_HEAD_DIM_MOST)
         return dt_err_set(err, DT_E_USAGE,
                           "attention on a GPU takes heads of at most %d numbers, and those of this "

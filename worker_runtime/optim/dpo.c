@@ -26,7 +26,7 @@ struct dt_dpo_verdict dt_dpo_judge(const struct dt_dpo *o, const struct dt_dpo_p
     double chosen = reward(o, &p->chosen), rejected = reward(o, &p->rejected);
     double x = chosen - rejected, e = o->label_smoothing;
     double pull = o->beta * ((1 - e) * sigmoid(-x) - e * sigmoid(x));
-    double sft = p->chosen.tokens ? o->sft / (double)p->chosen.tokens : 0;
+    double sft = p->chosen.tokens > 0 ? o->sft / p->chosen.tokens : 0;
     return (struct dt_dpo_verdict){
         .loss = -(1 - e) * log_sigmoid(x) - e * log_sigmoid(-x) - sft * p->chosen.policy,
         .reward_chosen = chosen,

@@ -26,7 +26,7 @@ struct dt_dpo {
 /* Of one answer: the sums over its tokens that count. */
 struct dt_dpo_answer {
     double policy, reference; /* log p; of the model, and of it without what is trained */
-    size_t tokens;
+    double tokens;
 };
 
 struct dt_dpo_pair {

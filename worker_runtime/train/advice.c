@@ -145,7 +145,8 @@ static void try_positions(struct asking *a)
 {
     struct dt_config trial = *a->c;
     trial.data.positions /= 2;
-    if (trial.data.positions < LEAST_POSITIONS)
+    if (trial.data.positions < LEAST_POSITIONS ||
+        trial.data.positions % (2 * (size_t)a->c->parallel.context))
         return;
     struct dt_advice *one = add(a, &trial, a->c->zero.stage, false);
     if (one)

@@ -96,7 +96,7 @@ int dt_base_open(struct dt_trainer *t, struct dt_err *err)
     int rc = tensors ? dt_shape_units(shape, tensors, &units, &params, err) : -1;
     rc = dt_agree(t->world, rc, err);
     if (rc == 0)
-        t->base = dt_zero_create(t->context, dt_trainer_data(t)->group, units,
+        t->base = dt_zero_create(t->context, dt_trainer_replicas(t)->group, units,
                                  dt_shape_unit_count(shape), &o, err);
     free(tensors);
     free(units);

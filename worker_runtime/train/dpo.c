@@ -2,41 +2,48 @@
 /* A micro-batch of pairs: forward through the frozen model, which is the reference, then with what
  * is trained, be it adapters beside the same model or a model that began as it, and back with a
  * weight for each answer (optim/dpo.h). A sample is a pair: the chosen answer's document begins at
- * position 0, and the rejected one's behind it. All is one micro-step: units are asked for in the
- * same order each time. */
+ * position 0, and the rejected one's behind it. Ranks that share samples add up what they have of
+ * an answer. All is one micro-step: units are asked for in the same order each time. */
 #include "worker_runtime/train/inside.h"
 
 #include <stdlib.h>
 
 int dt_dpo_open(struct dt_trainer *t, struct dt_err *err)
 {
-    size_t micro = (size_t)t->batch.micro, positions = t->config->data.positions;
+    size_t micro = (size_t)t->batch.micro;
     if (!t->config->dpo.on)
         return 0;
-    t->pairs.rows = calloc(micro * positions, sizeof *t->pairs.rows);
+    t->pairs.rows = calloc(micro * dt_pieces_own(&t->pieces), sizeof *t->pairs.rows);
     t->pairs.of = calloc(micro, sizeof *t->pairs.of);
-    return t->pairs.rows && t->pairs.of ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for pairs");
+    t->pairs.weights = calloc(2 * micro, sizeof *t->pairs.weights);
+    return t->pairs.rows && t->pairs.of && t->pairs.weights
+               ? 0
+               : dt_err_set(err, DT_E_MEMORY, "no memory for pairs");
 }
 
 void dt_dpo_close(struct dt_trainer *t)
 {
     free(t->pairs.rows);
     free(t->pairs.of);
+    free(t->pairs.weights);
 }
 
-/* Of the answer that row ROW of sample I belongs to; what stays empty has no targets. */
-static struct dt_dpo_answer *answer_of(const struct dt_trainer *t, size_t i, size_t row)
+/* The sample that this rank's row ROW is of, and whether it belongs to the chosen answer; what
+ * stays empty has no targets. */
+static size_t sample_of(const struct dt_trainer *t, size_t batch, size_t row, bool *chosen)
 {
-    struct dt_dpo_pair *p = &t->pairs.of[i];
-    return t->documents[row] == 0 ? &p->chosen : &p->rejected;
+    size_t sample, at = dt_pieces_place(&t->pieces, batch, row, &sample);
+    *chosen = t->documents[sample * t->pieces.positions + at] == 0;
+    return sample;
 }
 
 /* The losses of rows, added up by answer. REFERENCE: they are those of the reference. */
 static void add_up(struct dt_trainer *t, size_t batch, bool reference)
 {
-    size_t positions = t->config->data.positions;
-    for (size_t row = 0; row < batch * positions; row++) {
-        struct dt_dpo_answer *a = answer_of(t, row / positions, row);
+    for (size_t row = 0; row < batch * dt_pieces_own(&t->pieces); row++) {
+        bool chosen;
+        struct dt_dpo_pair *p = &t->pairs.of[sample_of(t, batch, row, &chosen)];
+        struct dt_dpo_answer *a = chosen ? &p->chosen : &p->rejected;
         if (t->targets[row] < 0)
             continue;
         a->tokens += reference;
@@ -56,19 +63,37 @@ static int go_forward(struct dt_trainer *t, size_t batch, bool train, bool refer
     return rc;
 }
 
-/* What the answers come to, and the weights of their rows. */
+/* Of each answer, what all ranks that share it have. */
+static int join(struct dt_trainer *t, size_t batch, struct dt_err *err)
+{
+    _Static_assert(sizeof(struct dt_dpo_pair) == 6 * sizeof(double), "six doubles");
+    struct dt_team *team = dt_parallel_context(t);
+    if (!team || batch == 0)
+        return 0;
+    dt_team_sum(team, t->pairs.of, batch * 6, DT_F64);
+    if (team->failed)
+        *err = team->err;
+    return team->failed ? -1 : 0;
+}
+
+/* What the answers come to, and the weights of their rows. A pair counts once among those who share
+ * it. */
 static void judge(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums)
 {
-    size_t positions = t->config->data.positions;
+    bool counts = dt_team_is_first(&t->context_team);
     for (size_t i = 0; i < batch; i++) {
         struct dt_dpo_verdict v = dt_dpo_judge(&t->config->dpo, &t->pairs.of[i]);
-        sums->loss += v.loss;
-        sums->chosen += v.reward_chosen;
-        sums->rejected += v.reward_rejected;
-        sums->right += v.right;
-        for (size_t row = i * positions; row < (i + 1) * positions; row++)
-            t->pairs.rows[row] =
-                (float)(t->documents[row] == 0 ? v.weight_chosen : v.weight_rejected);
+        sums->loss += counts ? v.loss : 0;
+        sums->chosen += counts ? v.reward_chosen : 0;
+        sums->rejected += counts ? v.reward_rejected : 0;
+        sums->right += counts && v.right;
+        t->pairs.weights[2 * i] = (float)v.weight_rejected;
+        t->pairs.weights[2 * i + 1] = (float)v.weight_chosen;
+    }
+    for (size_t row = 0; row < batch * dt_pieces_own(&t->pieces); row++) {
+        bool chosen;
+        size_t i = sample_of(t, batch, row, &chosen);
+        t->pairs.rows[row] = t->pairs.weights[2 * i + chosen];
     }
 }
 
@@ -78,6 +103,8 @@ static int go_both(struct dt_trainer *t, size_t batch, bool train, struct dt_los
     for (size_t i = 0; i < batch; i++)
         t->pairs.of[i] = (struct dt_dpo_pair){0};
     if (go_forward(t, batch, false, true, err) < 0 || go_forward(t, batch, train, false, err) < 0)
+        return -1;
+    if (join(t, batch, err) < 0)
         return -1;
     judge(t, batch, sums);
     return 0;

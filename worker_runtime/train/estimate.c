@@ -49,7 +49,7 @@ static void settle_batch(struct place *p, int index)
     const struct dt_config_batch *w = &p->c->batch;
     p->micro = w->micro_batch > 0 ? (size_t)w->micro_batch : 1;
     p->many = p->c->train.balance != DT_BALANCE_OFF || w->accumulation > 1;
-    if (dt_batch_resolve(&b, w, (int)p->world, NULL) < 0)
+    if (dt_batch_resolve(&b, w, (int)p->world / p->c->parallel.context, NULL) < 0)
         b = (struct dt_batch){.micro = (int64_t)p->micro, .accumulation = p->c->parallel.pipeline};
     p->micro = (size_t)b.micro;
     p->many = p->many || b.accumulation > 1;
@@ -66,10 +66,8 @@ struct part {
 static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at,
                              struct part part)
 {
-    struct place p = {.c = c,
-                      .world = (size_t)at->world,
-                      .tensor = (size_t)part.tensor,
-                      .stage = part.stage};
+    struct place p = {
+        .c = c, .world = (size_t)at->world, .tensor = (size_t)part.tensor, .stage = part.stage};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
     p.offload = at->on_gpu && c->zero.offload;
@@ -210,17 +208,19 @@ static size_t activations_of(const struct place *p)
 {
     static const int32_t some;
     const struct dt_config_model *m = &p->c->model;
-    struct dt_transformer_options o = {.batch = p->micro,
-                                       .positions = p->c->data.positions,
-                                       .slots = p->under_way,
-                                       .recompute = m->recompute,
-                                       .recompute_every = m->recompute_every,
-                                       .stage = p->stage,
-                                       .documents = p->c->dpo.on ? &some : NULL,
-                                       .weighed = p->c->dpo.on,
-                                       .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
-                                       .words.parts = p->tensor,
-                                       .nf4 = p->c->lora_nf4};
+    struct dt_transformer_options o = {
+        .batch = p->micro,
+        .positions = p->c->data.positions,
+        .stage = p->stage,
+        .slots = p->under_way,
+        .recompute = m->recompute,
+        .recompute_every = m->recompute_every,
+        .pieces = {.ranks = (size_t)p->c->parallel.context, .positions = p->c->data.positions},
+        .documents = p->c->dpo.on ? &some : NULL,
+        .weighed = p->c->dpo.on,
+        .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
+        .words.parts = p->tensor,
+        .nf4 = p->c->lora_nf4};
     return dt_transformer_bytes(&m->shape, &o, p->form);
 }
 
@@ -291,7 +291,8 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
 
 int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *at)
 {
-    return at->world / c->parallel.tensor / c->parallel.pipeline;
+    const struct dt_config_parallel *p = &c->parallel;
+    return at->world / p->tensor / p->pipeline / p->context;
 }
 
 /* Rooms for what goes to neighbours: two each way. */
@@ -301,7 +302,8 @@ static size_t borders_of(const struct place *p)
     if (p->stage.end == 0)
         return 0;
     if (__builtin_mul_overflow(bytes, 4 * p->micro, &bytes) ||
-        __builtin_mul_overflow(bytes, p->c->data.positions, &bytes))
+        __builtin_mul_overflow(bytes, p->c->data.positions / (size_t)p->c->parallel.context,
+                               &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -366,6 +368,7 @@ static int check_mesh(const struct dt_config *c, const struct dt_estimate_place 
                       struct dt_err *err)
 {
     int tensor = c->parallel.tensor, pipeline = c->parallel.pipeline;
+    int context = c->parallel.context;
     if (at->world % tensor || at->local % tensor)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: %d does not divide the number of ranks, %d, and of "
@@ -376,6 +379,11 @@ static int check_mesh(const struct dt_config *c, const struct dt_estimate_place 
                           "parallel.pipeline: %d does not divide the number of ranks, %d; give "
                           "--world and --local-world",
                           pipeline, at->world / tensor);
+    if (at->world / tensor / pipeline % context)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context: %d does not divide %s, %d; give --world and "
+                          "--local-world",
+                          context, dt_config_left(&c->parallel), at->world / tensor / pipeline);
     return 0;
 }
 
@@ -386,11 +394,10 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     struct dt_config part = *c;
     struct dt_estimate_place one = *at;
     int tensor = c->parallel.tensor;
-    if (check_mesh(c, at, err) < 0 ||
-        dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
+    if (dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
         return -1;
     part.parallel.tensor = 1;
-    one.world = dt_estimate_data(c, at);
+    one.world = dt_estimate_data(c, at) * c->parallel.context; /* have the same parameters */
     one.local = at->local / tensor < one.world ? at->local / tensor : one.world;
     if (estimate_stages(c, &part, &one, stage, out, err) < 0)
         return -1;
@@ -413,6 +420,8 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
     if (at->world < 1 || at->local < 1 || at->local > at->world)
         return dt_err_set(err, DT_E_USAGE, "%d of %d ranks cannot be on one host", at->local,
                           at->world);
+    if (check_mesh(c, at, err) < 0)
+        return -1;
     if (c->parallel.tensor > 1 || c->parallel.pipeline > 1)
         return estimate_part(c, at, stage, out, err);
     return estimate_stages(c, c, at, stage, out, err);

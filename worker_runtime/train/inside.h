@@ -73,10 +73,11 @@ struct dt_trainer {
     struct dt_shape part;
     struct dt_tensor *parts; /* NULL: those of SAVED */
     struct dt_recut recut;
-    struct dt_team team;
+    struct dt_team team, context_team;
     struct dt_coll
-        *kv_team;          /* of those of the team that have the same key/value head; NULL: none */
-    struct dt_stage stage; /* the blocks that it has */
+        *kv_team; /* of those of the team that have the same key/value head; NULL: none */
+    struct dt_pieces pieces;        /* of each sample, that this rank has */
+    struct dt_stage stage;          /* the blocks that it has */
     struct dt_tensor **stage_parts; /* of each stage, this one's among them; NULL with PARTS */
     struct dt_coll
         *ends; /* of the first and the last stage, where both have the words; else NULL */
@@ -94,13 +95,15 @@ struct dt_trainer {
     struct dt_mixture *train;
     struct dt_tokens *validation;
     struct dt_samples *validation_samples; /* of it */
-    int32_t *ids, *targets;                /* of one micro-batch */
+    int32_t *ids, *targets;                /* of one micro-batch: what of it this rank has */
+    int32_t *whole_ids, *whole_targets;    /* room for one sample that ranks share */
     uint64_t first_sample;                 /* of it, in the order of the job */
-    int32_t *documents;                    /* likewise; NULL: nothing is packed */
+    int32_t *documents; /* of one micro-batch, of whole samples; NULL: nothing is packed */
     struct {
-        float *rows;                     /* [micro, positions]: losses, and then weights, of rows */
-        struct dt_dpo_pair *of;          /* [micro] */
-    } pairs;                             /* where samples are pairs */
+        float *rows;            /* [micro, positions]: losses, and then weights, of rows */
+        struct dt_dpo_pair *of; /* [micro] */
+        float *weights; /* [micro, 2]: of rows of the rejected answer, and of the chosen one */
+    } pairs;            /* where samples are pairs */
     struct dt_preference_metrics judged; /* of the last validation */
     int64_t steps;                       /* train.steps, or what train.epochs come to */
     struct dt_schedule schedule;
@@ -158,6 +161,19 @@ static inline bool dt_trainer_tells_loss(const struct dt_trainer *t)
     return dt_team_is_first(&t->team) && pipeline->index == pipeline->size - 1;
 }
 
+/* The ranks that have other positions of the same samples. */
+static inline const struct dt_mesh_axis *dt_trainer_context(const struct dt_trainer *t)
+{
+    return &t->mesh.axis[DT_MESH_CP];
+}
+
+/* The ranks that have the same parameters, and share the optimizer: those that compute other
+ * gradients of them. */
+static inline const struct dt_mesh_axis *dt_trainer_replicas(const struct dt_trainer *t)
+{
+    return &t->mesh.replicas;
+}
+
 /* The model's own parameters. */
 static inline struct dt_zero *dt_trainer_model(const struct dt_trainer *t)
 {
@@ -203,10 +219,18 @@ void dt_parallel_close(struct dt_trainer *t);
 /* Of what several ranks have, one counts the gradients, or each has a part of them. Once the
  * dt_zero is there. Collective. */
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err);
-/* Who computes blocks together with this rank; NULL: nobody. */
+/* Who computes blocks together with this rank, and who samples; NULL: nobody. */
 struct dt_team *dt_parallel_team(struct dt_trainer *t);
+struct dt_team *dt_parallel_context(struct dt_trainer *t);
 /* The words of the model that this rank has. */
 struct dt_words dt_parallel_words(const struct dt_trainer *t);
+/* Ranks of the world of S that had samples of their own. */
+int dt_parallel_data_of(const struct dt_ckpt_state *s);
+/* Says who shares what. Rank 0. */
+void dt_parallel_introduce(const struct dt_trainer *t);
+/* What this rank has spent so far in waiting for others in the midst of passes: those that share
+ * its blocks or samples, and neighbouring stages. */
+uint64_t dt_parallel_ns(const struct dt_trainer *t);
 /* dt_zero_step(), with the norm of all parts. Collective. */
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
                      struct dt_zero_updated *out, struct dt_err *err);
@@ -234,6 +258,13 @@ int dt_resume_load(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
  * now. */
 void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f);
 
+/* Where sample number I of a micro-batch is to be read to; and, once it is there, its part of ids
+ * and targets, of COUNT samples. Documents are where they belong from the first. */
+struct dt_feed_room {
+    int32_t *ids, *targets, *documents;
+};
+struct dt_feed_room dt_feed_room(const struct dt_trainer *t, size_t i);
+void dt_feed_keep(struct dt_trainer *t, size_t i, size_t count);
 /* Fills ids, targets and documents with micro-batch number MICRO_STEP of this rank in the step at
  * hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);

@@ -10,8 +10,9 @@
  * step. */
 static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
 {
-    int tensor = t->config->parallel.tensor, local = dt_context_local_world(t->context);
-    int pipeline = t->config->parallel.pipeline;
+    const struct dt_config_parallel *p = &t->config->parallel;
+    int tensor = p->tensor, pipeline = p->pipeline, context = p->context;
+    int local = dt_context_local_world(t->context);
     if (t->ranks % tensor)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: %d does not divide the number of ranks, %d: give "
@@ -31,19 +32,25 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
                           tensor > 1 ? "what parallel.tensor leaves of the ranks"
                                      : "the number of ranks",
                           t->ranks / tensor);
+    if (t->ranks / tensor / pipeline % context)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context: %d does not divide %s, %d: give another "
+                          "--nproc-per-node, or another parallel.context",
+                          context, dt_config_left(p), t->ranks / tensor / pipeline);
     return 0;
 }
 
 /* Ranks of other meshes would wait for each other in groups that only some of them open. */
 static int check_alike(struct dt_trainer *t, struct dt_err *err)
 {
-    static const char *const names[] = {"tensor", "pipeline"};
-    const int32_t own[] = {t->config->parallel.tensor, t->config->parallel.pipeline};
-    int32_t first[] = {own[0], own[1]};
+    static const char *const names[] = {"tensor", "pipeline", "context"};
+    const struct dt_config_parallel *p = &t->config->parallel;
+    const int32_t own[] = {p->tensor, p->pipeline, p->context};
+    int32_t first[] = {own[0], own[1], own[2]};
     int rc = 0;
-    if (dt_coll_broadcast(t->world, first, 2, DT_I32, 0, err) < 0)
+    if (dt_coll_broadcast(t->world, first, 3, DT_I32, 0, err) < 0)
         return -1;
-    for (int i = 0; i < 2 && rc == 0; i++)
+    for (int i = 0; i < 3 && rc == 0; i++)
         if (own[i] != first[i])
             rc = dt_err_set(err, DT_E_USAGE,
                             "parallel.%s is %d here, and %d where rank 0 is; give all hosts the "
@@ -65,23 +72,38 @@ static int open_ends(struct dt_trainer *t, struct dt_err *err)
                          &t->ends, err);
 }
 
+static void open_context(struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_context(t);
+    t->context_team = (struct dt_team){.group = axis->group, .index = axis->index};
+    t->pieces = (struct dt_pieces){.ranks = (size_t)axis->size,
+                                   .rank = (size_t)axis->index,
+                                   .positions = t->config->data.positions};
+}
+
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
 {
-    int tensor = t->config->parallel.tensor, pipeline = t->config->parallel.pipeline;
+    const struct dt_config_parallel *p = &t->config->parallel;
+    int tensor = p->tensor, pipeline = p->pipeline, context = p->context;
     const struct dt_mesh_shape shape = {{[DT_MESH_PP] = pipeline,
-                                         [DT_MESH_DP] = t->ranks / tensor / pipeline,
-                                         [DT_MESH_CP] = 1,
+                                         [DT_MESH_DP] = t->ranks / tensor / pipeline / context,
+                                         [DT_MESH_CP] = context,
                                          [DT_MESH_EP] = 1,
                                          [DT_MESH_TP] = tensor}};
     if (check_alike(t, err) < 0)
         return -1;
-    if ((tensor > 1 || pipeline > 1) && dt_agree(t->world, check_hosts(t, err), err) < 0)
+    if ((tensor > 1 || pipeline > 1 || context > 1) &&
+        dt_agree(t->world, check_hosts(t, err), err) < 0)
         return -1;
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
         return -1;
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     t->team = (struct dt_team){.group = axis->group, .index = axis->index};
+    open_context(t);
+    /* Who shares a sample shares the optimizer, as if it had one of its own. */
     t->recut = (struct dt_recut){.mesh = shape, .world = t->world};
+    t->recut.mesh.size[DT_MESH_DP] *= context;
+    t->recut.mesh.size[DT_MESH_CP] = 1;
     return open_ends(t, err);
 }
 
@@ -202,7 +224,7 @@ static int add_square(struct dt_trainer *t, double *square, struct dt_err *err)
         return -1;
     if (axis->index + 1 < axis->size)
         return dt_coll_send(axis->group, square, 1, DT_F64, axis->index + 1, err);
-    return dt_coll_all_reduce(dt_trainer_data(t)->group, square, 1, DT_F64, DT_SUM, err);
+    return dt_coll_all_reduce(dt_trainer_replicas(t)->group, square, 1, DT_F64, DT_SUM, err);
 }
 
 static int norm_of_all(struct dt_trainer *t, double *square, struct dt_err *err)
@@ -219,6 +241,16 @@ static int norm_of_all(struct dt_trainer *t, double *square, struct dt_err *err)
     return dt_coll_broadcast(axis->group, square, 1, DT_F64, axis->size - 1, err);
 }
 
+struct dt_team *dt_parallel_context(struct dt_trainer *t)
+{
+    return dt_trainer_context(t)->size > 1 ? &t->context_team : NULL;
+}
+
+uint64_t dt_parallel_ns(const struct dt_trainer *t)
+{
+    return t->team.ns + t->context_team.ns + dt_stages_ns(t->stages);
+}
+
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
                      struct dt_zero_updated *out, struct dt_err *err)
 {
@@ -229,6 +261,26 @@ int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
         return dt_err_wrap(err, "norm of the gradients");
     double factor = dt_zero_factor(u, square, out);
     return out->overflow ? dt_zero_skip(t->zero, err) : dt_zero_apply(t->zero, u->lr, factor, err);
+}
+
+int dt_parallel_data_of(const struct dt_ckpt_state *s)
+{
+    int tensor = s->tensor > 1 ? s->tensor : 1, context = s->context > 1 ? s->context : 1;
+    int pipeline = s->pipeline > 1 ? s->pipeline : 1;
+    int ranks = s->world / tensor / pipeline / context;
+    return ranks > 1 ? ranks : 1;
+}
+
+void dt_parallel_introduce(const struct dt_trainer *t)
+{
+    const struct dt_config_parallel *p = &t->config->parallel;
+    int teams = dt_trainer_replicas(t)->size;
+    if (p->tensor > 1)
+        dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data", p->tensor,
+                       teams, teams == 1 ? "" : "s");
+    if (p->context > 1)
+        dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each", p->context,
+                       dt_pieces_own(&t->pieces));
 }
 
 void dt_parallel_close(struct dt_trainer *t)

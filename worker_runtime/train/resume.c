@@ -227,6 +227,7 @@ void dt_resume_settle(struct dt_trainer *t, const struct dt_found *f)
     t->state.stage = t->config->zero.stage;
     t->state.tensor = t->config->parallel.tensor;
     t->state.pipeline = t->config->parallel.pipeline;
+    t->state.context = t->config->parallel.context;
     t->state.round = dt_context_epoch(t->context);
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
 }

@@ -116,19 +116,12 @@ int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err)
     return t->config->data.validation ? open_validation(t, err) : 0;
 }
 
-/* Ranks of the world of a checkpoint that had samples of their own. */
-static int data_ranks(const struct dt_ckpt_state *s)
-{
-    int tensor = s->tensor > 1 ? s->tensor : 1, pipeline = s->pipeline > 1 ? s->pipeline : 1;
-    return s->world / tensor / pipeline;
-}
-
 /* The total batch of the run that is resumed is kept, whatever the world is now. */
 static int settle_batch(struct dt_trainer *t, bool resumed, struct dt_err *err)
 {
     struct dt_config_batch written = t->config->batch;
     int ranks = dt_trainer_data(t)->size;
-    int had = data_ranks(&t->state);
+    int had = dt_parallel_data_of(&t->state);
     if (resumed && t->state.train_batch > 0 && had != ranks &&
         (written.train_batch == 0 || written.train_batch == t->state.train_batch)) {
         written.train_batch = t->state.train_batch;
@@ -192,7 +185,7 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     o.model_type = dt_config_trained_type(t->config);
     o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;
     t->zero =
-        dt_zero_create(t->context, dt_trainer_data(t)->group, t->units, t->unit_count, &o, err);
+        dt_zero_create(t->context, dt_trainer_replicas(t)->group, t->units, t->unit_count, &o, err);
     for (size_t i = 0; t->zero && i < t->saved.count; i++) {
         const struct dt_tensor *one = &t->saved.tensors[i];
         if (one->rate > 0)
@@ -220,15 +213,19 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .nf4 = t->config->lora_nf4,
                                        .nf4_type = t->config->zero.model_type,
                                        .team = dt_parallel_team(t),
-                                       .words = dt_parallel_words(t)};
+                                       .words = dt_parallel_words(t),
+                                       .pieces = t->pieces,
+                                       .context = dt_parallel_context(t)};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
-    t->ids = calloc(micro * positions, sizeof *t->ids);
-    t->targets = calloc(micro * positions, sizeof *t->targets);
+    t->ids = calloc(micro * dt_pieces_own(&t->pieces), sizeof *t->ids);
+    t->targets = calloc(micro * dt_pieces_own(&t->pieces), sizeof *t->targets);
+    t->whole_ids = calloc(positions, sizeof *t->whole_ids);
+    t->whole_targets = calloc(positions, sizeof *t->whole_targets);
     t->documents = packed ? calloc(micro * positions, sizeof *t->documents) : NULL;
     t->lora.seed = t->state.seed; /* of a run that is gone on with, its own */
     o.documents = t->documents;
-    if (!t->ids || !t->targets || (packed && !t->documents))
+    if (!t->ids || !t->targets || !t->whole_ids || !t->whole_targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");
     if (dt_dpo_open(t, err) < 0)
         return -1;
@@ -446,10 +443,7 @@ static void introduce(struct dt_trainer *t, const struct dt_found *f)
     dt_metrics_say(t->metrics, "%s; %d rank%s on %d host%s, ZeRO stage %d", model, t->ranks,
                    t->ranks == 1 ? "" : "s", dt_context_hosts(t->context),
                    dt_context_hosts(t->context) == 1 ? "" : "s", c->zero.stage);
-    if (c->parallel.tensor > 1)
-        dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data",
-                       c->parallel.tensor, dt_trainer_data(t)->size,
-                       dt_trainer_data(t)->size == 1 ? "" : "s");
+    dt_parallel_introduce(t);
     introduce_stages(t);
     introduce_adapters(t);
     dt_metrics_say(t->metrics, "%s", t->device->description);
@@ -482,6 +476,7 @@ static void begin_state(struct dt_trainer *t)
                                       .stage = t->config->zero.stage,
                                       .tensor = t->config->parallel.tensor,
                                       .pipeline = t->config->parallel.pipeline,
+                                      .context = t->config->parallel.context,
                                       .scaler = t->scaler,
                                       .round = dt_context_epoch(t->context)};
     snprintf(t->state.run_id, sizeof t->state.run_id, "%s", dt_context_run_id(t->context));
@@ -674,6 +669,8 @@ void dt_trainer_close(struct dt_trainer *t)
     free(t->compute_s);
     free(t->ids);
     free(t->targets);
+    free(t->whole_ids);
+    free(t->whole_targets);
     free(t->documents);
     dt_dpo_close(t);
     free(t->units);

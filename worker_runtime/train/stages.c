@@ -107,13 +107,19 @@ static void say_idle(struct dt_trainer *t, const struct dt_pipe_plan *plan)
             dt_stages_idle(t->config, plan->micros));
 }
 
+/* What of so many samples goes over a border: of ranks that share them, each sends its own
+ * positions to the one of the next stage that has the same. */
+static size_t stream_of(const struct dt_trainer *t, size_t batch)
+{
+    return batch * dt_pieces_own(&t->pieces) * t->config->model.shape.width;
+}
+
 int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
-    size_t stream =
-        (size_t)t->batch.micro * t->config->data.positions * t->config->model.shape.width;
     if (axis->size == 1)
         return 0;
+    size_t stream = stream_of(t, (size_t)t->batch.micro);
     struct dt_pipe_plan plan = dt_stages_plan(t->config, t->batch.accumulation);
     if (t->batch.accumulation > DT_PIPE_MICROS_MOST)
         return dt_err_set(err, DT_E_USAGE,
@@ -172,11 +178,6 @@ static enum dt_way way_of(const struct dt_pipe_op *op)
 static size_t slot_of(const struct dt_stages *s, const struct dt_pipe_op *op)
 {
     return (size_t)op->micro % s->slots;
-}
-
-static size_t stream_of(const struct dt_trainer *t, size_t batch)
-{
-    return batch * t->config->data.positions * t->config->model.shape.width;
 }
 
 static int expect(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)

@@ -94,6 +94,9 @@ static int rebalance(struct dt_trainer *t, const struct step_times *times, struc
     if (dt_trainer_tensor(t)->size > 1 &&
         dt_coll_all_reduce(t->team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
+    if (dt_trainer_context(t)->size > 1 &&
+        dt_coll_all_reduce(t->context_team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
+        return -1;
     if (dt_coll_all_gather(data->group, &mine, t->compute_s, 1, DT_F64, err) < 0)
         return -1;
     /* The times are the same on all ranks; the length of the step must be too. */
@@ -148,9 +151,8 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
                                   const struct dt_zero_updated *updated)
 {
     double tokens = (double)t->batch.train * (double)t->config->data.positions;
-    const struct dt_mesh_axis *data = dt_trainer_data(t);
     /* Of all ranks together; those who compute the same samples have one share. */
-    double share = (double)dt_balance_deal(t->balance)[data->index] /
+    double share = (double)dt_balance_deal(t->balance)[dt_trainer_data(t)->index] /
                    (double)(t->batch.accumulation * t->ranks);
     struct dt_step_metrics m = {
         .step = t->state.step,
@@ -188,8 +190,7 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
 static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, struct dt_err *err)
 {
     struct step_times times = {.begun = seconds()};
-    const struct dt_team team = t->team;
-    uint64_t waited = dt_stages_ns(t->stages);
+    uint64_t waited = dt_parallel_ns(t), summed = t->team.bytes;
     struct dt_agreement own = {0}, all;
     struct dt_zero_updated updated;
     double lr = dt_schedule_rate(&t->schedule, t->state.schedule_steps);
@@ -197,8 +198,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     dt_page_section(t->page, "compute");
     if (compute(t, targets, &own.sums, &times, err) < 0)
         return -1;
-    waited = dt_stages_ns(t->stages) - waited + t->team.ns - team.ns;
-    times.communication += (double)waited * 1e-9;
+    times.communication += (double)(dt_parallel_ns(t) - waited) * 1e-9;
     if (!dt_trainer_tells_loss(t))
         own.sums = (struct dt_loss_sums){0}; /* another one tells them */
     if (agree(t, &own, &all, &times, err) < 0)
@@ -218,7 +218,7 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     t->state.last_loss = all.sums.loss / (double)targets;
     take_times(t, &times);
     *told = report(t, &times, lr, &updated);
-    told->metrics.team_bytes = t->team.bytes - team.bytes;
+    told->metrics.team_bytes = t->team.bytes - summed;
     if (t->config->dpo.on)
         told->metrics.preferences = dt_dpo_means(&all.sums, targets);
     if (dt_saver_hear(t, &own, &all, err) < 0)

@@ -13,13 +13,14 @@ static size_t least(size_t a, size_t b)
 static int read_samples(struct dt_trainer *t, size_t first, size_t count, size_t all,
                         struct dt_err *err)
 {
-    size_t positions = t->config->data.positions;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        const struct dt_feed_room room = dt_feed_room(t, i);
         if (dt_samples_read(t->validation_samples,
-                            dt_samples_pick(t->validation_samples, first + i, all),
-                            t->ids + i * positions, t->targets + i * positions,
-                            t->documents ? t->documents + i * positions : NULL, err) < 0)
+                            dt_samples_pick(t->validation_samples, first + i, all), room.ids,
+                            room.targets, room.documents, err) < 0)
             return -1;
+        dt_feed_keep(t, i, count);
+    }
     return 0;
 }
 
@@ -130,7 +131,7 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     }
     if (dt_stages_rest(t, err) < 0)
         return -1;
-    struct dt_coll *all = t->stages ? t->world : data->group;
+    struct dt_coll *all = t->stages ? t->world : dt_trainer_replicas(t)->group;
     if (t->stages && !dt_trainer_tells_loss(t))
         sums = (struct dt_loss_sums){0};
     if (dt_coll_all_reduce(all, &sums, sizeof sums / sizeof(double), DT_F64, DT_SUM, err) < 0)
