@@ -82,8 +82,8 @@ static void check_all(const struct dt_suggestions *s, const char *words)
         CHECK(i == 0 || one->cost.seconds >= s->at[i - 1].cost.seconds);
         CHECK(one->cost.idle >= 0 && one->cost.idle < 1 && one->cost.sent >= 0);
         CHECK(one->cost.mfu > 0 && one->cost.mfu < 1);
-        CHECK_EQ(one->today, size[DT_MESH_CP] == 1 &&
-                                 (!m.gpus || (size[DT_MESH_TP] == 1 && size[DT_MESH_PP] == 1)));
+        bool shared = size[DT_MESH_TP] > 1 || size[DT_MESH_PP] > 1 || size[DT_MESH_CP] > 1;
+        CHECK_EQ(one->today, !m.gpus || !shared);
     }
 }
 
@@ -176,7 +176,7 @@ TEST(where_nothing_fits_it_says_what_is_missing)
     struct dt_err err = {0};
     CHECK_FAIL(dt_suggest(&c, &m, &s, &err), err, "nothing fits: least is taken by ");
     CHECK(strstr(err.text, " of each rank, which has 75 GiB, so "));
-    CHECK(strstr(err.text, " GiB are missing; more hosts, "));
+    CHECK(strstr(err.text, " are missing; more hosts, "));
     CHECK_EQ(err.code, DT_E_RUNTIME);
     dt_suggest_finish(&s);
     dt_config_finish(&c);
@@ -215,25 +215,30 @@ TEST(adapters_are_shared_by_samples_alone)
     dt_config_finish(&c);
 }
 
-static void check_keys(int tensor, int stages)
+/* The keys of a mesh, in a configuration with MODEL, which ends with the block of that name. */
+static void check_keys(const char *model_text, const char *words, int tensor, int stages,
+                       int context)
 {
-    struct dt_config c = parsed("{\"train_batch_size\": 64, " SMALL "}");
-    struct dt_suggestions s = suggested(&c, "ranks=4");
-    const struct dt_suggestion *two = find(&s, tensor, stages, 1);
-    struct dt_buf text = {0};
-    CHECK(two);
+    struct dt_buf whole = {0}, text = {0};
+    dt_buf_printf(&whole, "{\"train_batch_size\": 64, %s}", model_text);
+    struct dt_config c = parsed(dt_buf_cstr(&whole));
+    struct dt_suggestions s = suggested(&c, words);
+    const struct dt_suggestion *two = find(&s, tensor, stages, context);
+    dt_buf_finish(&whole);
+    whole = (struct dt_buf){0};
+    CHECK(two && two->today);
     dt_suggest_write(&two->plan, s.batch, &text);
     char *model = strstr(text.at ? (char *)dt_buf_cstr(&text) : "", "\"model\": {");
     CHECK(model);
-    struct dt_buf whole = {0};
     dt_buf_printf(&whole, "%.*s%.*s, %s", (int)(model - dt_buf_cstr(&text)), dt_buf_cstr(&text),
-                  (int)strlen(SMALL) - 1, SMALL, model + strlen("\"model\": {"));
+                  (int)strlen(model_text) - 1, model_text, model + strlen("\"model\": {"));
     struct dt_config told = parsed(dt_buf_cstr(&whole));
     struct dt_estimate_place at = {.world = 4, .local = 4};
     struct dt_estimate e;
     struct dt_err err = {0};
     CHECK_EQ(told.parallel.tensor, tensor);
     CHECK_EQ(told.parallel.pipeline, stages);
+    CHECK_EQ(told.parallel.context, context);
     CHECK_EQ(told.batch.train_batch, 64);
     CHECK_OK(dt_estimate(&told, &at, told.zero.stage, &e, &err), err);
     CHECK_EQ(e.total, two->memory);
@@ -244,12 +249,16 @@ static void check_keys(int tensor, int stages)
     dt_config_finish(&c);
 }
 
+/* The memory is the estimate's to the byte. */
 TEST(the_keys_that_are_printed_come_to_what_was_promised)
 {
-    check_keys(1, 1);
-    check_keys(2, 1);
-    check_keys(1, 2);
-    check_keys(2, 2);
+    check_keys(SMALL, "ranks=4", 1, 1, 1);
+    check_keys(SMALL, "ranks=4", 2, 1, 1);
+    check_keys(SMALL, "ranks=4", 1, 2, 1);
+    check_keys(SMALL, "ranks=4", 2, 2, 1);
+    check_keys(MIDDLE, "ranks=4,memory=2T", 1, 1, 2);
+    check_keys(MIDDLE, "ranks=4,memory=2T", 2, 1, 2);
+    check_keys(MIDDLE, "ranks=4,memory=2T", 1, 2, 2);
 }
 
 TEST(it_is_said_what_cannot_run_and_what_nobody_has_measured)

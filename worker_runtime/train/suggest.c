@@ -38,35 +38,23 @@ static int size(const struct dt_plan *p, enum dt_mesh_dim dim)
 
 /* -- what a way to run it takes --------------------------------------------------------------- */
 
-/* A configuration of that plan; it owns nothing. Ranks that share a sample have the same weights,
- * as those with other samples do. */
+/* A configuration of that plan; it owns nothing. */
 static struct dt_config trial_of(const struct search *s, const struct dt_plan *p)
 {
     struct dt_config trial = *s->c;
     trial.parallel.tensor = size(p, DT_MESH_TP);
     trial.parallel.pipeline = size(p, DT_MESH_PP);
     trial.parallel.schedule = DT_PIPE_1F1B;
+    trial.parallel.context = size(p, DT_MESH_CP);
     trial.model.recompute = p->recompute;
     trial.model.recompute_every = 1;
     trial.batch =
         (struct dt_config_batch){.micro_batch = p->micro, .accumulation = p->accumulation};
-    trial.data.positions /= (size_t)size(p, DT_MESH_CP);
     return trial;
 }
 
-/* Ranks that share a sample have the keys and values of all of it for one block, and their
- * gradients. */
-static size_t gathered(const struct search *s, const struct dt_plan *p, const struct dt_shape *part)
-{
-    size_t rows = (size_t)p->micro * s->c->data.positions, all;
-    size_t pair = 2 * part->kv_heads * part->head_dim * s->elem;
-    if (size(p, DT_MESH_CP) == 1)
-        return 0;
-    return __builtin_mul_overflow(rows, 2 * pair, &all) ? SIZE_MAX : all;
-}
-
-static int memory_of(const struct search *s, const struct dt_plan *p, const struct dt_shape *part,
-                     size_t *bytes, struct dt_err *err)
+static int memory_of(const struct search *s, const struct dt_plan *p, size_t *bytes,
+                     struct dt_err *err)
 {
     const struct dt_machine *m = s->m;
     struct dt_config trial = trial_of(s, p);
@@ -78,16 +66,16 @@ static int memory_of(const struct search *s, const struct dt_plan *p, const stru
     at.gpu.scratch = m->scratch;
     if (dt_estimate(&trial, &at, p->stage, &e, err) < 0)
         return -1;
-    if (__builtin_add_overflow(e.total, gathered(s, p, part), bytes))
-        *bytes = SIZE_MAX;
+    *bytes = e.total;
     return 0;
 }
 
-/* What is there today: no context, and on GPUs what a configuration may ask of them. */
+/* What is there today: all of it on processors, and on GPUs what a configuration may ask of them.
+ */
 static bool runs_today(const struct search *s, const struct dt_plan *p)
 {
     struct dt_config trial = trial_of(s, p);
-    return size(p, DT_MESH_CP) == 1 && (!s->m->gpus || dt_config_check_gpu(&trial, NULL) == 0);
+    return !s->m->gpus || dt_config_check_gpu(&trial, NULL) == 0;
 }
 
 /* -- the ways to run one mesh ----------------------------------------------------------------- */
@@ -178,7 +166,7 @@ static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const st
         struct dt_suggestion one = {.plan = ways[i].plan, .cost = ways[i].cost};
         if (known_to_fail(failed, &one.plan))
             continue;
-        if (memory_of(s, &one.plan, part, &one.memory, err) < 0)
+        if (memory_of(s, &one.plan, &one.memory, err) < 0)
             return -1;
         one.today = runs_today(s, &one.plan);
         if (one.memory <= s->out->room)
@@ -192,8 +180,8 @@ static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const st
 
 /* -- all meshes ------------------------------------------------------------------------------- */
 
-/* What a rank of a mesh would have to know of others' adapters, or pairs, it does not: these share
- * samples alone. */
+/* What a rank that has parts of blocks, or some of them, would have to know of others' adapters, or
+ * pairs, it does not. */
 static bool is_plain(const struct dt_config *c)
 {
     return c->lora.r > 0 || c->dpo.on;
@@ -202,8 +190,8 @@ static bool is_plain(const struct dt_config *c)
 static bool may_cut_positions(const struct search *s, int ranks)
 {
     size_t positions = s->c->data.positions;
-    return ranks == 1 || (!is_plain(s->c) && positions % (2 * (size_t)ranks) == 0 &&
-                          positions / (size_t)ranks >= LEAST_POSITIONS);
+    return ranks == 1 ||
+           (positions % (2 * (size_t)ranks) == 0 && positions / (size_t)ranks >= LEAST_POSITIONS);
 }
 
 static bool may_cut_layers(const struct search *s, int stages)
@@ -259,12 +247,13 @@ static int compare(const void *one, const void *other)
 static int settle_batch(const struct search *s, struct dt_err *err)
 {
     struct dt_batch b;
-    int tensor = s->c->parallel.tensor, world = s->m->hosts * s->m->local;
+    int64_t shared = (int64_t)s->c->parallel.tensor * s->c->parallel.context;
+    int world = s->m->hosts * s->m->local;
     if (s->c->batch.train_batch > 0) {
         s->out->batch = s->c->batch.train_batch;
         return 0;
     }
-    if (dt_batch_resolve(&b, &s->c->batch, world % tensor ? world : world / tensor, err) < 0)
+    if (dt_batch_resolve(&b, &s->c->batch, world % shared ? world : (int)(world / shared), err) < 0)
         return -1;
     s->out->batch = b.train;
     return 0;
