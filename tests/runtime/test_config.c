@@ -869,6 +869,25 @@ TEST(preferences_have_their_defaults_and_their_limits)
                "dpo.loss: there is no such setting");
 }
 
+TEST(stages_of_a_pipeline_have_two_names)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{}", &err), err);
+    CHECK_EQ(c.parallel.pipeline, 1);
+    CHECK_EQ(c.parallel.schedule, DT_PIPE_1F1B);
+    CHECK_OK(parse("{\"pipeline\": {\"stages\": \"auto\"}}", &err), err);
+    CHECK_EQ(c.parallel.pipeline, 1);
+    CHECK_OK(parse("{\"pipeline\": {\"stages\": 4, \"partition\": \"best\"}}", &err), err);
+    CHECK_EQ(c.parallel.pipeline, 4);
+    CHECK_OK(parse("{\"parallel\": {\"pipeline\": 3, \"schedule\": \"GPipe\"}}", &err), err);
+    CHECK_EQ(c.parallel.pipeline, 3);
+    CHECK_EQ(c.parallel.schedule, DT_PIPE_GPIPE);
+    CHECK_FAIL(parse("{\"parallel\": {\"pipeline\": 3}, \"pipeline\": {\"stages\": 2}}", &err), err,
+               "parallel.pipeline is 3, and pipeline.stages says 2; drop one of them");
+    CHECK_FAIL(parse("{\"parallel\": {\"schedule\": \"dualpipe\"}}", &err), err,
+               "none of 1f1b|gpipe");
+}
+
 TEST(the_examples_are_good)
 {
     static const struct {

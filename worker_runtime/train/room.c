@@ -67,8 +67,9 @@ void dt_trainer_say_memory(const struct dt_trainer *t)
     char all[24], activations[24];
     size_t held = dt_transformer_held(t->model);
     size_t offloaded = offloaded_by(t->zero) + offloaded_by(t->base);
-    dt_metrics_say(t->metrics, "%s of memory in each rank; %s of that are for activations",
+    dt_metrics_say(t->metrics, "%s of memory in each rank%s; %s of that are for activations",
                    dt_str_from_size(held_by(t->zero) + held_by(t->base) + held, all, sizeof all),
+                   t->stages ? " of the first stage" : "",
                    dt_str_from_size(held, activations, sizeof activations));
     if (offloaded > 0)
         dt_metrics_say(t->metrics, "%s of the host's memory in each rank for what is offloaded",
