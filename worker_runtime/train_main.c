@@ -29,6 +29,7 @@
 #include "worker_runtime/train/trials.h"
 
 #include <dtrun/page.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -416,17 +417,20 @@ static int estimate(const struct dt_train_args *a, const struct dt_config *c, st
     return rc < 0 ? dt_err_wrap(err, "--estimate") : 0;
 }
 
-/* This machine, as far as MACHINE says nothing else. */
+/* This machine, as far as MACHINE says nothing else. Of its GPUs the fullest counts. */
 static int see_machine(const struct dt_config *c, struct dt_machine *m, struct dt_err *err)
 {
     struct dt_estimate_place at = {.local = 1};
-    int processors = 0, threads = c->train.threads > 0 ? c->train.threads : 1;
+    int processors = 0, threads = c->train.threads > 0 ? c->train.threads : 1, gpus = 0;
     if (dt_job_env_threads(0, 1, &processors, err) < 0)
         return -1;
     look_at_memory(&at);
     dt_machine_init(m, processors / threads > 0 ? processors / threads : 1, threads, at.memory);
-    int gpus = strcmp(c->train.device, "cpu") != 0 ? dt_device_gpu_memory(1, &at.gpu, NULL) : 0;
-    return gpus > 0 ? dt_machine_see(m, gpus, &at.gpu, err) : 0;
+    if (strcmp(c->train.device, "cpu") != 0)
+        gpus = dt_device_gpu_memory(INT_MAX, &at.gpu, NULL);
+    if (gpus > 0)
+        dt_machine_see(m, gpus, &at.gpu);
+    return 0;
 }
 
 static int suggest(const struct dt_train_args *a, const struct dt_config *c, struct dt_err *err)

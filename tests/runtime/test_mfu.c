@@ -20,6 +20,8 @@ TEST(what_a_gpu_can_do_follows_from_its_name)
         {"cuda:0, NVIDIA A100-SXM4-40GB, 39.4 GiB, CUDA 12.4", DT_BF16, 312},
         {"cuda:0, NVIDIA L40S, 44.4 GiB, CUDA 12.4", DT_BF16, 362},
         {"cuda:0, NVIDIA L4, 22.0 GiB, CUDA 12.4", DT_BF16, 121},
+        {"h100 pcie", DT_BF16, 756},
+        {"RTX A1000", DT_BF16, 0},
         {"cuda:0, NVIDIA A10G, 22.0 GiB, CUDA 12.4", DT_BF16, 0},
         {"CPU, x86-64-v4, 2 threads, OpenBLAS 0.3.21 SkylakeX", DT_BF16, 0},
     };

@@ -204,6 +204,19 @@ TEST(what_cannot_be_shared_is_refused)
     }
 }
 
+TEST(a_gpu_that_nobody_knows_is_refused)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 8, " SMALL "}");
+    struct dt_gpu_memory gpu = {"GPU 0, Tesla T4", (size_t)16 << 30, (size_t)15 << 30, 0};
+    struct dt_machine m = machine("ranks=4");
+    struct dt_suggestions s;
+    struct dt_err err = {0};
+    dt_machine_see(&m, 2, &gpu);
+    CHECK_FAIL(dt_suggest(&c, &m, &s, &err), err, "\"GPU 0, Tesla T4\" computes and sends");
+    dt_suggest_finish(&s);
+    dt_config_finish(&c);
+}
+
 /* Their layers are not cut so far, so samples are all there is to share. */
 TEST(adapters_are_shared_by_samples_alone)
 {

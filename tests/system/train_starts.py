@@ -338,6 +338,14 @@ def suggests(s):
     program = s.start_words([s.tools.train, "--suggest", c, "--machine", "ranks=2,memory=1M"])
     tap.check_equal(program.end(), 1, "exit status where nothing fits")
     program.expect(r"--suggest: nothing fits: .* are missing")
+    # Two GPUs that nobody knows, of which the second is the fullest.
+    straw = {"DTRUN_CUDA_PLUGIN": os.path.join(os.environ["DT_FAKE_PLUGINS"], "libplugin_good.so")}
+    for words, status, said in (((), 2, r'--suggest: what a GPU "straw 1" computes .*gpu=L4,gpus=2,'),
+                                (("--machine", "hosts=2"), 2, r'--machine: what a GPU "straw 1" '),
+                                (("--machine", "gpu=H100"), 0, r"^1 host of 2 ranks, each on a GPU: H100, ")):
+        program = s.start_words([s.tools.train, "--suggest", c, "--set", "train.device=auto", *words], env=straw)
+        tap.check_equal(program.end(), status, "exit status with %r: %r" % (words, program.lines))
+        program.expect(said)
 
 
 @training.story

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "worker_runtime/train/mfu.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ void dt_machine_init(struct dt_machine *m, int ranks, int threads, size_t memory
                              .local = ranks,
                              .seen = true,
                              .memory = memory,
+                             .host_memory = memory,
                              .threads = threads,
                              .tera = CORE_TERA * threads,
                              .inside = SHARED_MEMORY,
@@ -61,43 +63,80 @@ void dt_machine_init(struct dt_machine *m, int ranks, int threads, size_t memory
 static const struct gpu *find_gpu(const char *name)
 {
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-        if (strcasestr(name, gpus[i].name) && !strcasestr(name, "PCIe") &&
-            !strcasestr(name, "GB200"))
+        if (dt_mfu_has_name(name, gpus[i].name) && !dt_mfu_has_name(name, "PCIe"))
             return &gpus[i];
     return &other_gpu;
 }
 
-/* Each rank has one of these GPUs. MEMORY is set where it is known by the name. */
-static int put_gpu(struct dt_machine *m, const char *name, struct dt_err *err)
+/* 0: not known. Some have a peak that is known and links that are those of no row: in pairs, or to
+ * a processor on the same board. */
+static double peak_of(const char *name)
 {
-    const struct gpu *g = find_gpu(name);
-    double peak = dt_mfu_peak(g->memory ? g->name : name, DT_BF16);
-    if (peak == 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "what a GPU \"%.60s\" computes is not known here; the nearest of A100, "
-                          "H100, H200, B200, L40S, L4 and A10 may do",
-                          name);
-    snprintf(m->name, sizeof m->name, "%s", g->memory ? g->name : name);
-    m->gpus = true;
-    m->tera = peak / TERA;
-    m->memory = g->memory;
-    m->inside = g->inside;
-    m->memory_speed = g->memory_speed;
-    if (!m->network_told)
-        m->network = g->port > 0 ? g->port * m->local : OTHER_NETWORK;
+    static const char *const others[] = {"NVL", "GH200", "GB200"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (dt_mfu_has_name(name, others[i]))
+            return 0;
+    return dt_mfu_peak(name, DT_BF16) / TERA;
+}
+
+/* "A100" comes with 40 GB and with 80: that of a row is meant by its name alone, and another name
+ * may have it, as "A100-SXM4-40GB" has. 0: it is not said. */
+static size_t memory_of(const char *name, const struct gpu *g)
+{
+    const char *bare = strncasecmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name;
+    if (strcasecmp(bare, g->name) == 0)
+        return g->memory;
+    for (const char *at = name; (at = strcasestr(at, "GB")); at++) {
+        const char *digits = at;
+        while (digits > name && isdigit((unsigned char)digits[-1]))
+            digits--;
+        size_t len = (size_t)(at - digits);
+        if (len > 0 && len < 5 && !isalnum((unsigned char)at[2]))
+            return (size_t)strtoul(digits, NULL, 10) * GIB;
+    }
     return 0;
 }
 
-int dt_machine_see(struct dt_machine *m, int count, const struct dt_gpu_memory *gpu,
-                   struct dt_err *err)
+/* Each rank has one of these GPUs. Zeroed: what is not known by the name. */
+static void put_gpu(struct dt_machine *m, const char *name)
+{
+    const struct gpu *g = find_gpu(name);
+    snprintf(m->name, sizeof m->name, "%s", name);
+    m->gpus = true;
+    m->tera = peak_of(name);
+    m->memory = memory_of(name, g);
+    m->inside = g->inside;
+    m->memory_speed = g->memory_speed;
+}
+
+/* As many ports as there are GPUs beside which one is common. */
+static void put_network(struct dt_machine *m, int64_t told)
+{
+    const struct gpu *g = find_gpu(m->name);
+    if (told > 0)
+        m->network = (double)told * GIGA / 8 * LINK_SHARE;
+    else if (m->gpus)
+        m->network = g->port > 0 ? g->port * m->local : OTHER_NETWORK;
+}
+
+void dt_machine_see(struct dt_machine *m, int count, const struct dt_gpu_memory *gpu)
 {
     m->local = count;
-    if (put_gpu(m, gpu->name, err) < 0)
-        return -1;
-    snprintf(m->name, sizeof m->name, "%s", gpu->name);
+    put_gpu(m, gpu->name);
+    put_network(m, 0);
     m->memory = gpu->free;
     m->scratch = gpu->scratch;
-    return 0;
+}
+
+int dt_machine_check(const struct dt_machine *m, struct dt_err *err)
+{
+    if (m->tera > 0)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "what a GPU \"%.60s\" computes and sends is not known here; give the nearest "
+                      "of A100, H100, H200, B200, L40S, L4 and A10 by --machine, as "
+                      "gpu=L4,gpus=%d,memory=24G",
+                      m->name, m->local);
 }
 
 size_t dt_machine_room(const struct dt_machine *m)
@@ -160,12 +199,14 @@ static int put_ranks(struct dt_machine *m, const struct words *w, struct dt_err 
                           "ranks are those of a host without GPUs: drop ranks, or gpus and gpu");
     if (w->gpus > 0 && !w->gpu[0] && !m->gpus)
         return dt_err_set(err, DT_E_USAGE, "which GPUs? Say gpu=H100, or another one");
+    if (w->gpu[0] && w->gpus == 0 && !m->gpus)
+        return dt_err_set(err, DT_E_USAGE,
+                          "how many GPUs has a host? Say it, as gpus=8: here are none to count");
     if (w->ranks > 0)
-        dt_machine_init(m, (int)w->ranks, m->threads, m->memory);
+        dt_machine_init(m, (int)w->ranks, m->threads, m->host_memory);
     m->local = w->gpus > 0 ? (int)w->gpus : m->local;
-    if (w->gpu[0] && put_gpu(m, w->gpu, err) < 0)
-        return -1;
     if (w->gpu[0]) {
+        put_gpu(m, w->gpu);
         m->seen = false;
         m->scratch = 0;
     }
@@ -174,7 +215,7 @@ static int put_ranks(struct dt_machine *m, const struct words *w, struct dt_err 
 
 static int put_words(struct dt_machine *m, const struct words *w, struct dt_err *err)
 {
-    if (put_ranks(m, w, err) < 0)
+    if (put_ranks(m, w, err) < 0 || dt_machine_check(m, err) < 0)
         return -1;
     m->hosts = w->hosts > 0 ? (int)w->hosts : m->hosts;
     if (m->hosts > RANKS_MOST / m->local)
@@ -184,13 +225,10 @@ static int put_words(struct dt_machine *m, const struct words *w, struct dt_err 
         m->memory = w->memory;
         m->seen = false;
     }
-    if (w->network > 0) {
-        m->network = (double)w->network * GIGA / 8 * LINK_SHARE;
-        m->network_told = true;
-    }
     if (m->memory == 0)
         return dt_err_set(err, DT_E_USAGE,
                           "how much memory has a GPU \"%s\"? Say it, as memory=48G", m->name);
+    put_network(m, w->network);
     return 0;
 }
 

@@ -19,10 +19,10 @@ static const struct {
     {"RTX 3090", 71},
 };
 
-static bool has_name(const char *text, const char *name)
+bool dt_mfu_has_name(const char *text, const char *name)
 {
     size_t len = strlen(name);
-    for (const char *at = text; (at = strstr(at, name)); at++) {
+    for (const char *at = text; (at = strcasestr(at, name)); at++) {
         bool begins = at == text || !isalnum((unsigned char)at[-1]);
         if (begins && !isalnum((unsigned char)at[len]))
             return true;
@@ -35,7 +35,7 @@ double dt_mfu_peak(const char *description, enum dt_dtype elem)
     if (elem != DT_BF16 && elem != DT_F16)
         return 0;
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-        if (has_name(description, gpus[i].name))
+        if (dt_mfu_has_name(description, gpus[i].name))
             return gpus[i].tera * TERA;
     return 0;
 }

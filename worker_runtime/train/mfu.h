@@ -14,5 +14,8 @@ double dt_mfu_flops_per_token(const struct dt_shape *shape, size_t positions);
  * as its makers tell them. 0: a CPU, a GPU that is not known here, or other numbers than of 16
  * bits. */
 double dt_mfu_peak(const char *description, enum dt_dtype elem);
+/* Whether the words of NAME stand in DESCRIPTION as words, in whatever case: "A100" is not in
+ * "A1000". */
+bool dt_mfu_has_name(const char *description, const char *name);
 
 #endif

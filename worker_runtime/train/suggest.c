@@ -288,6 +288,8 @@ int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
                           "there is neither model.config nor model.weights to share");
+    if (dt_machine_check(m, err) < 0)
+        return -1;
     s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
     if (settle_batch(&s, err) < 0 || try_all(&s, err) < 0)
         return -1;
