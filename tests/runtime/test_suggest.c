@@ -188,6 +188,7 @@ TEST(what_cannot_be_shared_is_refused)
     static const struct { const char *text, *why; } rows[] = {
         {"{\"train_batch_size\": 7, \"lora\": {}, " SMALL "}", "train_batch_size: 7 samples cannot be shared evenly by 4 ranks"},
         {"{\"train_batch_size\": 8}", "there is neither model.config nor model.weights"},
+        {"{\"train_batch_size\": 8, \"train\": {\"device\": \"cuda\"}, " SMALL "}", "train.device is \"cuda\", and there is no GPU on these hosts"},
         {"{" SMALL "}", "neither train_batch_size nor train_micro_batch_size_per_gpu"},
     };
     /* clang-format on */
@@ -213,6 +214,23 @@ TEST(a_gpu_that_nobody_knows_is_refused)
     struct dt_err err = {0};
     dt_machine_see(&m, 2, &gpu);
     CHECK_FAIL(dt_suggest(&c, &m, &s, &err), err, "\"GPU 0, Tesla T4\" computes and sends");
+    dt_suggest_finish(&s);
+    dt_config_finish(&c);
+}
+
+/* On processors all of it is in the host's memory anyway. */
+TEST(what_is_offloaded_from_gpus_is_refused)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2, "
+                                "\"offload_optimizer\": {\"device\": \"cpu\"}}, " SMALL "}");
+    struct dt_machine gpus = machine("gpus=2,gpu=H100");
+    struct dt_suggestions s;
+    struct dt_err err = {0};
+    CHECK_FAIL(dt_suggest(&c, &gpus, &s, &err), err, "what zero_optimization.offload_optimizer ");
+    CHECK_EQ(err.code, DT_E_USAGE);
+    dt_suggest_finish(&s);
+    s = suggested(&c, "ranks=2");
+    check_all(&s, "ranks=2");
     dt_suggest_finish(&s);
     dt_config_finish(&c);
 }

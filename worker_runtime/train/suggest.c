@@ -280,6 +280,25 @@ static int nothing_fits(const struct search *s, struct dt_err *err)
         dt_str_from_size(one->memory - s->out->room, missing, sizeof missing));
 }
 
+/* Where the configuration would compute. Of what is offloaded neither the host's memory nor the
+ * time of an update there is in the model of costs. */
+static int check_hosts(const struct dt_config *c, const struct dt_machine *m, struct dt_err *err)
+{
+    if (dt_machine_check(m, err) < 0)
+        return -1;
+    if (!m->gpus && strcmp(c->train.device, "cuda") == 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "train.device is \"cuda\", and there is no GPU on these hosts; describe "
+                          "hosts that have some, as --machine gpus=8,gpu=H100, or set "
+                          "train.device=auto");
+    if (m->gpus && (c->zero.offload || c->zero.offload_params))
+        return dt_err_set(err, DT_E_USAGE,
+                          "what zero_optimization.offload_optimizer and offload_param cost on GPUs "
+                          "is not modelled yet; drop them to see what fits without, or ask "
+                          "--estimate what they take");
+    return 0;
+}
+
 int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
                struct dt_err *err)
 {
@@ -288,7 +307,7 @@ int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
                           "there is neither model.config nor model.weights to share");
-    if (dt_machine_check(m, err) < 0)
+    if (check_hosts(c, m, err) < 0)
         return -1;
     s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
     if (settle_batch(&s, err) < 0 || try_all(&s, err) < 0)
