@@ -67,7 +67,19 @@ static struct dt_cost cost_of(const struct dt_shape *s, size_t positions, const 
                               const struct dt_machine *m)
 {
     struct dt_shape part = part_of(s, p);
-    return dt_plan_cost(s, &part, positions, m->gpus ? 2 : 4, p, m);
+    struct dt_step_work work = {
+        .shape = s, .part = &part, .positions = positions, .elem = m->gpus ? 2 : 4};
+    return dt_plan_cost(&work, p, m);
+}
+
+/* With samples of 1024 positions, in floats. */
+static struct dt_traffic traffic_of(const struct dt_shape *s, const struct dt_plan *p,
+                                    const char *words)
+{
+    struct dt_machine m = machine(words);
+    struct dt_shape part = part_of(s, p);
+    struct dt_step_work work = {.shape = s, .part = &part, .positions = 1024, .elem = 4};
+    return dt_plan_traffic(&work, p, &m);
 }
 
 /* What Megatron's authors have published (arXiv 2104.04473, table 1), on A100s with all blocks
@@ -128,31 +140,66 @@ TEST(so_do_those_of_a_third)
 TEST(a_rank_sends_what_theory_says)
 {
     const double a = 4.0 * 1024 * 256 * 4;
-    struct dt_shape s = gpt(6, 256, 8), part;
+    struct dt_shape s = gpt(6, 256, 8);
     struct dt_plan p = plan_of(2, 1, 1, 3);
     p.micro = 4;
-    part = part_of(&s, &p);
-    struct dt_traffic t = dt_plan_traffic(&part, 1024, 4, &p);
+    struct dt_traffic t = traffic_of(&s, &p, "ranks=4");
     CHECK_EQ((int64_t)t.bytes[DT_MESH_TP],
              (int64_t)(3 * (6 * 4 + 2) * a)); /* 4 sums, 2 (t-1)/t of each */
     CHECK_EQ((int64_t)t.bytes[DT_MESH_DP], 0);
     p.recompute = true;
-    t = dt_plan_traffic(&part, 1024, 4, &p);
+    t = traffic_of(&s, &p, "ranks=4");
     CHECK_EQ((int64_t)t.bytes[DT_MESH_TP], (int64_t)(3 * (6 * 6 + 2) * a));
     p = plan_of(1, 2, 1, 3);
     p.micro = 4;
-    t = dt_plan_traffic(&s, 1024, 4, &p);
+    t = traffic_of(&s, &p, "ranks=4");
     CHECK_EQ((int64_t)t.bytes[DT_MESH_PP], (int64_t)(3 * 2 * a));
-    p = plan_of(1, 1, 4, 3);
-    t = dt_plan_traffic(&s, 1024, 4, &p);
-    CHECK_EQ((int64_t)t.bytes[DT_MESH_DP], (int64_t)dt_shape_params(&s) * 4 * 2 * 3 / 4);
-    p.stage = 3;
-    t = dt_plan_traffic(&s, 1024, 4, &p);
-    CHECK_EQ((int64_t)t.bytes[DT_MESH_DP], (int64_t)dt_shape_params(&s) * 4 * 7 * 3 / 4);
     p = plan_of(1, 1, 1, 3);
     p.mesh.size[DT_MESH_CP] = 2;
-    t = dt_plan_traffic(&s, 1024, 4, &p);
+    t = traffic_of(&s, &p, "ranks=4");
     CHECK_EQ((int64_t)t.bytes[DT_MESH_CP], (int64_t)3 * 6 * 6 * 256 * 512 * 4);
+}
+
+/* Four ranks, three micro-batches: each sum and each gathering sends three quarters. At stage 3
+ * both are made in each micro-batch; and on one host without GPUs all read one copy. */
+TEST(data_ranks_sum_gradients_and_gather_what_they_lack)
+{
+    static const struct {
+        const char *words;
+        int stage, times;
+    } rows[] = {
+        {"gpus=4,gpu=A100", 0, 2}, {"gpus=4,gpu=A100", 1, 2}, {"gpus=4,gpu=A100", 2, 2},
+        {"gpus=4,gpu=A100", 3, 9}, {"hosts=2,ranks=2", 1, 2}, {"hosts=2,ranks=2", 3, 9},
+        {"ranks=4", 0, 2},         {"ranks=4", 1, 1},         {"ranks=4", 2, 1},
+        {"ranks=4", 3, 3},
+    };
+    struct dt_shape s = gpt(6, 256, 8);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_plan p = plan_of(1, 1, 4, 3);
+        p.stage = rows[i].stage;
+        CHECK_ROW("%s, stage %d", rows[i].words, p.stage);
+        CHECK_EQ((int64_t)traffic_of(&s, &p, rows[i].words).bytes[DT_MESH_DP],
+                 (int64_t)dt_shape_params(&s) * 4 * rows[i].times * 3 / 4);
+    }
+}
+
+/* A thousand parameters are trained: these are summed, and updated. Of the model beside them a rank
+ * gathers what it does not keep. */
+TEST(adapters_are_what_is_summed_and_updated)
+{
+    struct dt_machine m = machine("gpus=4,gpu=A100");
+    struct dt_shape s = gpt(6, 256, 8);
+    struct dt_step_work work = {.shape = &s, .part = &s, .positions = 1024, .elem = 2};
+    struct dt_plan p = plan_of(1, 1, 4, 3);
+    double whole = dt_plan_cost(&work, &p, &m).seconds;
+    double update = (double)dt_shape_params(&s) * 28 / m.memory_speed;
+    work.adapters = 1000;
+    work.frozen = 1e6;
+    CHECK_EQ((int64_t)dt_plan_traffic(&work, &p, &m).bytes[DT_MESH_DP], 2 * 2000 * 3 / 4);
+    CHECK(dt_plan_cost(&work, &p, &m).seconds < whole - update * 0.99);
+    p.stage = 3;
+    CHECK_EQ((int64_t)dt_plan_traffic(&work, &p, &m).bytes[DT_MESH_DP],
+             (9 * 2000 + 6 * 1000000) * 3 / 4);
 }
 
 /* 1F1B: the stages before it and behind it idle for (p-1) of m + p-1 turns. */

@@ -242,8 +242,40 @@ TEST(adapters_are_shared_by_samples_alone)
     struct dt_suggestions s = suggested(&c, "ranks=4");
     CHECK_EQ(s.count, 1);
     CHECK_EQ(s.best->plan.mesh.size[DT_MESH_DP], 4);
+    CHECK(s.best->cost.sent > 0);
+    CHECK(s.best->cost.sent < (double)dt_shape_params(&c.model.shape)); /* four bytes each */
     dt_suggest_finish(&s);
     dt_config_finish(&c);
+}
+
+/* Stage 3 gathers the model that they are for twice a micro-batch: two bytes a number, or half a
+ * byte and what goes with it. */
+TEST(a_frozen_model_is_gathered_as_it_is_kept)
+{
+    static const struct {
+        const char *lora, *words;
+        double least, most;
+    } rows[] = {
+        {"\"lora\": {\"r\": 8}", "gpus=8,gpu=H100,memory=16G", 2, 2.2},
+        {"\"lora\": {\"r\": 8, \"base\": \"nf4\"}", "gpus=8,gpu=H100,memory=9G", 0.5, 1},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_buf text = {0};
+        dt_buf_printf(&text, "{\"train_batch_size\": 64, %s, " MIDDLE "}", rows[i].lora);
+        struct dt_config c = parsed(dt_buf_cstr(&text));
+        struct dt_suggestions s = suggested(&c, rows[i].words);
+        const struct dt_suggestion *one = find(&s, 1, 1, 1);
+        CHECK_ROW("%s", rows[i].lora);
+        CHECK(one);
+        double gathered = 2.0 * (double)one->plan.accumulation * 7 / 8;
+        double each = one->cost.sent / gathered / (double)dt_shape_params(&c.model.shape);
+        CHECK_ROW("%s: %g bytes", rows[i].lora, each);
+        CHECK_EQ(one->plan.stage, 3);
+        CHECK(each > rows[i].least && each < rows[i].most);
+        dt_suggest_finish(&s);
+        dt_config_finish(&c);
+        dt_buf_finish(&text);
+    }
 }
 
 /* The keys of a mesh, in a configuration with MODEL, which ends with the block of that name. */

@@ -43,7 +43,8 @@ struct work {
     double rows;   /* that a rank has of a micro-batch */
     double stream; /* bytes of one activation of them */
     size_t blocks, last, elem;
-    double params; /* of a rank's stage, before ZeRO spreads anything */
+    double trained; /* parameters of a rank's stage, before ZeRO spreads anything */
+    double frozen;  /* bytes */
 };
 
 const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size)
@@ -123,11 +124,19 @@ static double stage_params(const struct dt_shape *part, size_t blocks, double st
     return (double)dt_shape_params(&stage);
 }
 
-static struct work work_of(const struct dt_shape *part, size_t positions, size_t elem,
-                           const struct dt_plan *p)
+static struct work work_of(const struct dt_step_work *of, const struct dt_plan *p,
+                           const struct dt_machine *m)
 {
+    const struct dt_shape *part = of->part;
+    size_t positions = of->positions, elem = of->elem;
     struct split split = split_of(part, positions, (size_t)p->mesh.size[DT_MESH_PP]);
-    struct work w = {.part = part, .p = p, .elem = elem, .blocks = split.most, .last = split.last};
+    struct work w = {.part = part,
+                     .p = p,
+                     .m = m,
+                     .elem = elem,
+                     .blocks = split.most,
+                     .last = split.last,
+                     .frozen = of->frozen};
     w.tensor = size_of(p, DT_MESH_TP);
     w.context = size_of(p, DT_MESH_CP);
     w.data = size_of(p, DT_MESH_DP);
@@ -135,8 +144,14 @@ static struct work work_of(const struct dt_shape *part, size_t positions, size_t
     w.micro_batches = (double)p->accumulation;
     w.rows = (double)p->micro * (double)positions / w.context;
     w.stream = w.rows * (double)part->width * (double)elem;
-    w.params = stage_params(part, split.most, w.stages);
+    w.trained = of->adapters > 0 ? of->adapters : stage_params(part, split.most, w.stages);
     return w;
+}
+
+/* Ranks that follow each other, so many of them, are on one host. */
+static bool is_inside(const struct work *w, double ranks)
+{
+    return ranks <= w->m->local;
 }
 
 /* -- what is sent ----------------------------------------------------------------------------- */
@@ -167,19 +182,35 @@ static double border_bytes(const struct work *w)
     return w->stages > 1 ? 2 * w->stream : 0;
 }
 
-/* Of a step: gradients are summed, and parameters gathered; at stage 3 for each micro-batch, on
- * both ways. */
+/* How often in a step data ranks sum a gradient. */
+static double sums(const struct work *w)
+{
+    return w->p->stage < 3 ? 1 : w->micro_batches;
+}
+
+/* And gather a parameter, at stage 3 on both ways; at stage 0, what is gathered is the gradient's
+ * sum. Ranks of one host without GPUs compute with one copy of the parameters. */
+static double gathers(const struct work *w)
+{
+    bool one_copy = !w->m->gpus && is_inside(w, w->tensor * w->context * w->data);
+    if (one_copy && w->p->stage > 0)
+        return 0;
+    return w->p->stage < 3 ? 1 : 2 * w->micro_batches;
+}
+
 static double data_bytes(const struct work *w)
 {
     double ranks = w->data * w->context;
-    double times = w->p->stage < 3 ? 2 : 1 + 2 * w->micro_batches;
-    return times * (ranks - 1) / ranks * w->params * (double)w->elem;
+    double bytes = (sums(w) + gathers(w)) * w->trained * (double)w->elem;
+    if (w->p->stage == 3)
+        bytes += gathers(w) * w->frozen;
+    return (ranks - 1) / ranks * bytes;
 }
 
-struct dt_traffic dt_plan_traffic(const struct dt_shape *part, size_t positions, size_t elem,
-                                  const struct dt_plan *p)
+struct dt_traffic dt_plan_traffic(const struct dt_step_work *work, const struct dt_plan *p,
+                                  const struct dt_machine *m)
 {
-    struct work w = work_of(part, positions, elem, p);
+    struct work w = work_of(work, p, m);
     return (struct dt_traffic){{[DT_MESH_TP] = tensor_bytes(&w) * w.micro_batches,
                                 [DT_MESH_CP] = context_bytes(&w) * w.micro_batches,
                                 [DT_MESH_PP] = border_bytes(&w) * w.micro_batches,
@@ -237,12 +268,6 @@ static double stage_seconds(const struct work *w, size_t positions)
     return more((double)w->blocks * block, (double)w->last * block + head);
 }
 
-/* Ranks that follow each other, so many of them, are on one host. */
-static bool is_inside(const struct work *w, double ranks)
-{
-    return ranks <= w->m->local;
-}
-
 /* BYTES of each rank of a ring, of which AT_ONCE leave a host. */
 static double send_seconds(const struct work *w, double bytes, bool inside, double at_once)
 {
@@ -278,7 +303,7 @@ static double data_seconds(const struct work *w)
     double here = less(stage, w->m->local) / w->tensor;
     double bytes = data_bytes(w);
     bool inside = is_inside(w, stage);
-    double calls = (double)(w->blocks + 2) * (w->p->stage < 3 ? 1 : 1 + 2 * w->micro_batches);
+    double calls = (double)(w->blocks + 2) * (w->p->stage < 3 ? 1 : sums(w) + gathers(w));
     if (bytes == 0)
         return 0;
     return send_seconds(w, bytes, inside, w->m->local / here) + calls * delay(w, inside);
@@ -287,15 +312,15 @@ static double data_seconds(const struct work *w)
 static double update_seconds(const struct work *w)
 {
     double ranks = w->p->stage > 0 ? w->data * w->context : 1;
-    return w->params / ranks * UPDATE_BYTES / w->m->memory_speed;
+    return w->trained / ranks * UPDATE_BYTES / w->m->memory_speed;
 }
 
-struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *part, size_t positions,
-                            size_t elem, const struct dt_plan *p, const struct dt_machine *m)
+struct dt_cost dt_plan_cost(const struct dt_step_work *work, const struct dt_plan *p,
+                            const struct dt_machine *m)
 {
-    struct work w = work_of(part, positions, elem, p);
-    w.m = m;
-    struct dt_traffic sent = dt_plan_traffic(part, positions, elem, p);
+    struct work w = work_of(work, p, m);
+    struct dt_traffic sent = dt_plan_traffic(work, p, m);
+    size_t positions = work->positions;
     struct dt_cost c = {.idle = (w.stages - 1) / (w.micro_batches + w.stages - 1)};
     double compute = stage_seconds(&w, positions), data = data_seconds(&w);
     double beside = p->stage < 3 ? compute * 2 / 3 : compute * w.micro_batches;
@@ -303,8 +328,8 @@ struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *par
                 more(0, data - beside) + less(data, beside) * BESIDE_SHARE + update_seconds(&w);
     for (int dim = 0; dim < DT_MESH_DIMS; dim++)
         c.sent += sent.bytes[dim];
-    double flops =
-        dt_mfu_flops_per_token(s, positions) * w.rows * w.micro_batches / (w.tensor * w.stages);
+    double flops = dt_mfu_flops_per_token(work->shape, positions) * w.rows * w.micro_batches /
+                   (w.tensor * w.stages);
     c.mfu = flops / (c.seconds * m->tera * TERA);
     return c;
 }

@@ -17,6 +17,15 @@ struct dt_plan {
     int64_t micro, accumulation;
 };
 
+/* What it is the work of. */
+struct dt_step_work {
+    const struct dt_shape *shape;
+    const struct dt_shape *part; /* what a plan's tensor dimension makes of it */
+    size_t positions, elem;      /* of a sample; bytes of a number */
+    double adapters;             /* parameters of theirs, the only ones trained; 0: no adapters */
+    double frozen;               /* bytes of the model that adapters are for; else 0 */
+};
+
 struct dt_cost {
     double seconds; /* of a step */
     double idle;    /* share of them in which a rank waits for other stages of the pipeline */
@@ -31,11 +40,9 @@ struct dt_traffic {
 
 /* As "tensor 8, pipeline 2, data 4, stage 1, activation_checkpointing"; cut to SIZE. */
 const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size);
-/* PART is the shape that P's tensor dimension makes of the model's, S; ELEM are bytes of a number.
- */
-struct dt_traffic dt_plan_traffic(const struct dt_shape *part, size_t positions, size_t elem,
-                                  const struct dt_plan *p);
-struct dt_cost dt_plan_cost(const struct dt_shape *s, const struct dt_shape *part, size_t positions,
-                            size_t elem, const struct dt_plan *p, const struct dt_machine *m);
+struct dt_traffic dt_plan_traffic(const struct dt_step_work *work, const struct dt_plan *p,
+                                  const struct dt_machine *m);
+struct dt_cost dt_plan_cost(const struct dt_step_work *work, const struct dt_plan *p,
+                            const struct dt_machine *m);
 
 #endif

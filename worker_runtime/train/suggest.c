@@ -4,6 +4,7 @@
 #include "worker_runtime/train/suggest.h"
 
 #include "base/str.h"
+#include "worker_runtime/model/packed.h"
 #include "worker_runtime/train/estimate.h"
 
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct search {
     struct dt_suggestions *out;
     size_t elem, room_for;      /* suggestions that OUT has memory for */
     struct dt_suggestion least; /* of what did not fit, that with the least memory */
+    double adapters, frozen;    /* as in struct dt_step_work */
 };
 
 struct way {
@@ -114,6 +116,12 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
     int64_t micros[MICROS_MOST], samples = s->out->batch / mesh->size[DT_MESH_DP];
     int64_t rows = (int64_t)s->c->data.positions / mesh->size[DT_MESH_CP];
     int64_t enough = (s->m->gpus ? GPU_ROWS : CORE_ROWS) / rows;
+    const struct dt_step_work work = {.shape = &s->c->model.shape,
+                                      .part = part,
+                                      .positions = s->c->data.positions,
+                                      .elem = s->elem,
+                                      .adapters = s->adapters,
+                                      .frozen = s->frozen};
     size_t count = 0, micro_count = put_micros(samples, s->c->batch.micro_batch, enough, micros);
     int ranks = mesh->size[DT_MESH_DP] * mesh->size[DT_MESH_CP];
     int stages = ranks == 1 ? 1 : mesh->size[DT_MESH_PP] > 1 ? 2 : STAGES;
@@ -127,8 +135,7 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
                                        .recompute = way % 2 == 1,
                                        .micro = micros[i],
                                        .accumulation = samples / micros[i]};
-            w->cost = dt_plan_cost(&s->c->model.shape, part, s->c->data.positions, s->elem,
-                                   &w->plan, s->m);
+            w->cost = dt_plan_cost(&work, &w->plan, s->m);
         }
     }
     qsort(out, count, sizeof *out, compare_ways);
@@ -299,6 +306,39 @@ static int check_hosts(const struct dt_config *c, const struct dt_machine *m, st
     return 0;
 }
 
+static double count_of(const struct dt_tensor *tensors, size_t count)
+{
+    double all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += (double)tensors[i].count;
+    return all;
+}
+
+/* A model in NF4 is gathered as the words that it is packed in. */
+static int count_adapters(struct search *s, struct dt_err *err)
+{
+    const struct dt_config *c = s->c;
+    const struct dt_shape *shape = &c->model.shape;
+    size_t count;
+    if (c->lora.r == 0)
+        return 0;
+    struct dt_tensor *own = dt_lora_tensors(&c->lora, shape, &count, err);
+    if (!own)
+        return -1;
+    s->adapters = count_of(own, count);
+    free(own);
+    s->frozen = (double)dt_shape_params(shape) * (double)s->elem;
+    if (!c->lora_nf4)
+        return 0;
+    struct dt_tensor *words =
+        dt_packed_tensors(shape, s->elem == sizeof(float) ? DT_F32 : DT_BF16, err);
+    if (!words)
+        return -1;
+    s->frozen = count_of(words, dt_shape_tensor_count(shape)) * sizeof(uint32_t);
+    free(words);
+    return 0;
+}
+
 int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
                struct dt_err *err)
 {
@@ -310,7 +350,7 @@ int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_
     if (check_hosts(c, m, err) < 0)
         return -1;
     s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
-    if (settle_batch(&s, err) < 0 || try_all(&s, err) < 0)
+    if (settle_batch(&s, err) < 0 || count_adapters(&s, err) < 0 || try_all(&s, err) < 0)
         return -1;
     if (out->count == 0)
         return nothing_fits(&s, err);
