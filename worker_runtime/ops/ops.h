@@ -142,6 +142,20 @@ struct dt_adamw {
     uint64_t chance, chance_at;
 };
 
+/* Which experts each row goes through. A pick is one row with one of its experts: pick n * picks +
+ * j is the j'th of row n. */
+struct dt_routes {
+    size_t rows, experts, picks;
+    bool to_one; /* weights of a row's picks are made to sum to 1 */
+};
+
+/* Rows and picks in the order of experts, and of rows for one expert. */
+struct dt_route_order {
+    int32_t *first;  /* [experts + 1]: where those of each expert begin */
+    int32_t *picks;  /* [rows * picks]: the pick that stands there */
+    int32_t *places; /* [rows * picks]: where a pick stands */
+};
+
 /* The position of row N from e->first on. */
 static inline size_t dt_embedding_place(const struct dt_embedding *e, size_t n)
 {
@@ -254,6 +268,38 @@ typedef void dt_magnitude_backward_fn(const struct dt_magnitude *m, dt_elem *dsu
                                       dt_elem *dmagnitudes, const dt_elem *base, const dt_elem *sum,
                                       const dt_elem *dout, struct dt_stream *s);
 
+/* probs = softmax(logits), [rows, experts]; experts[rows, picks]: of the largest of each row, the
+ * largest first and of equals the first; weights: what each of them counts. */
+typedef void dt_route_fn(const struct dt_routes *r, float *probs, int32_t *experts, float *weights,
+                         const dt_elem *logits, struct dt_stream *s);
+/* From the gradients of weights, DWEIGHTS, and of each row's probs, DPROBS [experts] (NULL: 0), to
+ * those of logits. */
+typedef void dt_route_backward_fn(const struct dt_routes *r, dt_elem *dlogits, const float *probs,
+                                  const int32_t *experts, const float *dweights,
+                                  const float *dprobs, struct dt_stream *s);
+typedef void dt_route_sort_fn(const struct dt_routes *r, const struct dt_route_order *to,
+                              const int32_t *experts, struct dt_stream *s);
+/* out[rows * picks, width] = x[rows, width] of each pick's row, in that order. */
+typedef void dt_route_spread_fn(const struct dt_routes *r, const struct dt_route_order *o,
+                                size_t width, dt_elem *out, const dt_elem *x, struct dt_stream *s);
+/* out[rows, width] = (ADD: +=) the sum of each row's picks of x[rows * picks, width], the first
+ * pick first. */
+typedef void dt_route_collect_fn(const struct dt_routes *r, const struct dt_route_order *o,
+                                 size_t width, dt_elem *out, bool add, const dt_elem *x,
+                                 struct dt_stream *s);
+
+/* x[n] *= weights[of[n]], row by row; OF NULL: weights[n]. */
+typedef void dt_weigh_forward_fn(size_t rows, size_t width, dt_elem *x, const float *weights,
+                                 const int32_t *of, struct dt_stream *s);
+/* dweights[of[n]] = the product of x[n] and dout[n]; then both are multiplied by weights[of[n]]: x
+ * to what it was forward, and dout to its gradient. */
+typedef void dt_weigh_backward_fn(size_t rows, size_t width, dt_elem *x, dt_elem *dout,
+                                  float *dweights, const float *weights, const int32_t *of,
+                                  struct dt_stream *s);
+typedef void dt_sigmoid_forward_fn(size_t n, float *out, const dt_elem *x, struct dt_stream *s);
+typedef void dt_sigmoid_backward_fn(size_t n, dt_elem *dx, const float *out, const float *dout,
+                                    struct dt_stream *s);
+
 /* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
  * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
 typedef void dt_adamw_fn(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
@@ -309,6 +355,16 @@ struct dt_ops {
     dt_magnitude_norms_fn *magnitude_norms;
     dt_magnitude_forward_fn *magnitude_forward;
     dt_magnitude_backward_fn *magnitude_backward;
+    /* On CPUs alone. */
+    dt_route_fn *route;
+    dt_route_backward_fn *route_backward;
+    dt_route_sort_fn *route_sort;
+    dt_route_spread_fn *route_spread;
+    dt_route_collect_fn *route_collect;
+    dt_weigh_forward_fn *weigh_forward;
+    dt_weigh_backward_fn *weigh_backward;
+    dt_sigmoid_forward_fn *sigmoid_forward;
+    dt_sigmoid_backward_fn *sigmoid_backward;
 };
 
 /* Plain loops that say what each op means: what other devices are tested against. Any processor, no

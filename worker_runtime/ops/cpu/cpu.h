@@ -65,5 +65,14 @@ dt_nf4_expand_fn DT_CPU(nf4_expand);
 dt_magnitude_norms_fn DT_CPU(magnitude_norms);
 dt_magnitude_forward_fn DT_CPU(magnitude_forward);
 dt_magnitude_backward_fn DT_CPU(magnitude_backward);
+dt_route_fn DT_CPU(route);
+dt_route_backward_fn DT_CPU(route_backward);
+dt_route_sort_fn DT_CPU(route_sort);
+dt_route_spread_fn DT_CPU(route_spread);
+dt_route_collect_fn DT_CPU(route_collect);
+dt_weigh_forward_fn DT_CPU(weigh_forward);
+dt_weigh_backward_fn DT_CPU(weigh_backward);
+dt_sigmoid_forward_fn DT_CPU(sigmoid_forward);
+dt_sigmoid_backward_fn DT_CPU(sigmoid_backward);
 
 #endif

@@ -37,4 +37,13 @@ const struct dt_ops DT_CPU(ops) = {
     .magnitude_norms = DT_CPU(magnitude_norms),
     .magnitude_forward = DT_CPU(magnitude_forward),
     .magnitude_backward = DT_CPU(magnitude_backward),
+    .route = DT_CPU(route),
+    .route_backward = DT_CPU(route_backward),
+    .route_sort = DT_CPU(route_sort),
+    .route_spread = DT_CPU(route_spread),
+    .route_collect = DT_CPU(route_collect),
+    .weigh_forward = DT_CPU(weigh_forward),
+    .weigh_backward = DT_CPU(weigh_backward),
+    .sigmoid_forward = DT_CPU(sigmoid_forward),
+    .sigmoid_backward = DT_CPU(sigmoid_backward),
 };

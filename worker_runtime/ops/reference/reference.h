@@ -37,5 +37,14 @@ dt_nf4_expand_fn dt_ref_nf4_expand;
 dt_magnitude_norms_fn dt_ref_magnitude_norms;
 dt_magnitude_forward_fn dt_ref_magnitude_forward;
 dt_magnitude_backward_fn dt_ref_magnitude_backward;
+dt_route_fn dt_ref_route;
+dt_route_backward_fn dt_ref_route_backward;
+dt_route_sort_fn dt_ref_route_sort;
+dt_route_spread_fn dt_ref_route_spread;
+dt_route_collect_fn dt_ref_route_collect;
+dt_weigh_forward_fn dt_ref_weigh_forward;
+dt_weigh_backward_fn dt_ref_weigh_backward;
+dt_sigmoid_forward_fn dt_ref_sigmoid_forward;
+dt_sigmoid_backward_fn dt_ref_sigmoid_backward;
 
 #endif

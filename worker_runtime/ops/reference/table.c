@@ -36,4 +36,13 @@ const struct dt_ops dt_ops_reference = {
     .magnitude_norms = dt_ref_magnitude_norms,
     .magnitude_forward = dt_ref_magnitude_forward,
     .magnitude_backward = dt_ref_magnitude_backward,
+    .route = dt_ref_route,
+    .route_backward = dt_ref_route_backward,
+    .route_sort = dt_ref_route_sort,
+    .route_spread = dt_ref_route_spread,
+    .route_collect = dt_ref_route_collect,
+    .weigh_forward = dt_ref_weigh_forward,
+    .weigh_backward = dt_ref_weigh_backward,
+    .sigmoid_forward = dt_ref_sigmoid_forward,
+    .sigmoid_backward = dt_ref_sigmoid_backward,
 };
