@@ -104,6 +104,8 @@ static double step(struct run *r, size_t batch, size_t positions, const int32_t 
     for (size_t i = 0; i < batch * positions; i++)
         count += targets[i] >= 0;
     dt_zero_begin(r->z, true, false);
+    if (r->shape.balance_experts)
+        dt_transformer_balance(r->t, (double)r->shape.balance_share);
     check(dt_transformer_train(r->t, r->z, batch, ids, targets, (float)(1 / count), &loss, &err),
           &err);
     dt_zero_begin(r->z, true, true);

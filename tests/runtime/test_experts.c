@@ -3,8 +3,8 @@
  * the fast ops by the reference. */
 #include "tests/runtime/ops_kit.h"
 #include "worker_runtime/device/device.h"
+#include "worker_runtime/model/experts.h"
 #include "worker_runtime/ops/cpu/cpu_level.h"
-#include "worker_runtime/ops/ops.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
@@ -153,6 +153,20 @@ TEST(rows_come_back_from_experts)
     for (size_t i = 0; i < 7 * WIDTH; i++)
         CHECK(back[i] == 2 * x[i]);
     kit_free(&k);
+}
+
+/* Equal picks of all experts lean on none of them more than on another; a full expert is leant on
+ * alone. */
+TEST(the_auxiliary_loss_leans_on_experts_by_their_picks)
+{
+    const struct dt_shape s = {.layers = 2, .experts = 3};
+    static const int32_t counts[] = {4, 0, 2, 1, 0, 5};
+    float slopes[3];
+    dt_experts_balance(&s, 6, counts, 0.5, slopes);
+    /* 0.5 * 3 experts * picks / (12 rows)^2 */
+    CHECK(fabsf(slopes[0] - 0.5f * 3 * 5 / 144) < 1e-7f);
+    CHECK(slopes[1] == 0);
+    CHECK(fabsf(slopes[2] - 0.5f * 3 * 7 / 144) < 1e-7f);
 }
 
 static void compare_routes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,

@@ -30,6 +30,12 @@ static const struct dt_shape shapes[] = {
     {DT_GEMMA3_TEXT, 3, 4, 2, 10, 4, 5, POSITIONS, 11, 1e-6f, 1000, 0.02f, GEMMA,
      .branch_norms = true, .query_scalar = 6, .qk_norm = true, .window = 70, .full_every = 3,
      .local_theta = 10},
+    {DT_MIXTRAL, 2, 4, 2, 6, 4, 5, POSITIONS, 11, 1e-6f, 100, 0.02f, .experts = 5,
+     .expert_picks = 2, .expert_inner = 5, .weigh_picks = true},
+    {DT_QWEN2_MOE, 2, 4, 2, 6, 4, 1, POSITIONS, 11, 1e-6f, 100, 0.02f, .tied = true,
+     .qkv_bias = true, .experts = 3, .expert_picks = 3, .expert_inner = 2, .shared_inner = 7},
+    {DT_QWEN3_MOE, 2, 4, 2, 6, 4, 1, POSITIONS, 11, 1e-6f, 100, 0.02f, .qk_norm = true,
+     .experts = 9, .expert_picks = 1, .expert_inner = 3, .balance_experts = true},
 };
 
 /* A model with weights that make themselves felt, and a text. */

@@ -49,6 +49,15 @@ TEST(flops_of_a_token_are_those_of_its_products)
     CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 1024),
              (int64_t)(6 * products + 12.0 * 12 * 768 * 1024));
     CHECK_EQ((int64_t)(dt_mfu_flops_per_token(&s, 1024) / 1e7), 85);
+    struct dt_shape some = s; /* a token goes through two of five experts */
+    some.family = DT_MIXTRAL;
+    some.experts = 5;
+    some.expert_picks = 2;
+    some.expert_inner = 100;
+    products = (double)dt_shape_params(&some) - 12.0 * 3 * 3 * 100 * 768;
+    CHECK_EQ((int64_t)dt_mfu_flops_per_token(&some, 1024),
+             (int64_t)(6 * products + 12.0 * 12 * 768 * 1024));
+    products = (double)dt_shape_params(&s) - 1024 * 768;
     s.window = 100;
     s.full_layers = 2;
     CHECK_EQ((int64_t)dt_mfu_flops_per_token(&s, 1024),

@@ -91,6 +91,17 @@ TEST(a_llama_is_read_as_the_hub_has_it)
     ",\"intermediate_size\":6,\"max_position_embeddings\":4,\"vocab_size\":5,"                     \
     "\"num_attention_heads\":2}"
 
+/* Small ones with experts: three of them, of which a token goes through two. */
+#define ROUTED(model_type)                                                                         \
+    "{\"model_type\":\"" model_type "\",\"num_hidden_layers\":2,\"hidden_size\":8,"                \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":4,"           \
+    "\"vocab_size\":5,\"num_experts_per_tok\":2"
+#define MIXTRAL ROUTED("mixtral") ",\"intermediate_size\":6,\"num_local_experts\":3"
+#define QWEN2_MOE                                                                                  \
+    ROUTED("qwen2_moe")                                                                            \
+    ",\"num_experts\":3,\"moe_intermediate_size\":4,\"shared_expert_intermediate_size\":5"
+#define QWEN3_MOE ROUTED("qwen3_moe") ",\"num_experts\":3,\"moe_intermediate_size\":4"
+
 TEST(what_is_not_written_has_hugging_faces_default)
 {
     struct dt_shape s = shape_of(G ",\"n_head\":2,\"n_ctx\":16}");
@@ -112,12 +123,18 @@ TEST(what_is_not_written_has_hugging_faces_default)
     CHECK(s.rope_theta == 500000);
 }
 
+#define MANY_EXPERTS                                                                               \
+    "{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":100,\"hidden_size\":8,"                   \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":4,"           \
+    "\"vocab_size\":5,\"num_experts_per_tok\":2,\"num_experts\":1000,\"moe_intermediate_size\":4"  \
+    "}"
+
 TEST(what_would_train_another_model_is_refused_by_its_path)
 {
     /* clang-format off */
     static const struct { const char *text, *error; } rows[] = {
         {"{}", "the document: \"model_type\" is missing"},
-        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\", \"gemma\", \"gemma2\" and \"gemma3_text\" are implemented"},
+        {"{\"model_type\":\"bert\"}", "model_type: only \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\", \"gemma\", \"gemma2\", \"gemma3_text\", \"mixtral\", \"qwen2_moe\" and \"qwen3_moe\" are implemented"},
         {"{\"model_type\":\"gemma3\"}", "model_type: a \"gemma3\" reads images, too, which is not implemented"},
         {"[]", "the document: expected an object, found an array"},
         {G ",\"n_head\":2}", "the document: \"n_positions\" is missing"},
@@ -166,6 +183,23 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {L ",\"num_attention_heads\":2,\"rope_theta\":1,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", "rope_theta: yarn needs a base above 1"},
         {L ",\"rope_scaling\":{\"factor\":2.0}}", "rope_scaling.factor: there is no such setting"},
         {L ",\"num_attention_heads\":2,\"rope_theta\":0}", "rope_theta: rotation needs a base of 1 or more"},
+        {L ",\"num_local_experts\":8}", "num_local_experts: it changes what a model computes"},
+        {ROUTED("mixtral") ",\"intermediate_size\":6}", "\"num_local_experts\" is missing"},
+        {ROUTED("mixtral") ",\"num_local_experts\":3}", "\"intermediate_size\" is missing"},
+        {ROUTED("qwen3_moe") ",\"num_experts\":3}", "\"moe_intermediate_size\" is missing"},
+        {ROUTED("qwen3_moe") ",\"moe_intermediate_size\":3}", "\"num_experts\" is missing"},
+        {ROUTED("qwen2_moe") ",\"num_experts\":3,\"moe_intermediate_size\":3}", "\"shared_expert_intermediate_size\" is missing"},
+        {ROUTED("qwen3_moe") ",\"num_experts\":1,\"moe_intermediate_size\":3}", "num_experts_per_tok: there are fewer experts than that"},
+        {MIXTRAL ",\"router_jitter_noise\":0.1}", "router_jitter_noise: it changes what a model computes"},
+        {MIXTRAL ",\"router_aux_loss_coef\":-1}", "router_aux_loss_coef: expected a number from 0 to 1000, found -1"},
+        {MIXTRAL ",\"layer_types\":[\"sliding_attention\",\"full_attention\"]}", "layer_types: it differs"},
+        {QWEN2_MOE ",\"qkv_bias\":false}", "qkv_bias: only true is implemented"},
+        {QWEN2_MOE ",\"use_sliding_window\":true}", "use_sliding_window: it changes what a model computes"},
+        {QWEN3_MOE ",\"layer_types\":[\"sliding_attention\",\"full_attention\"]}", "layer_types: it differs"},
+        {QWEN3_MOE ",\"decoder_sparse_step\":2}", "decoder_sparse_step: it changes what a model computes"},
+        {QWEN3_MOE ",\"mlp_only_layers\":[1]}", "mlp_only_layers: it changes what a model computes"},
+        {QWEN3_MOE ",\"n_routed_experts\":4}", "n_routed_experts: it changes what a model computes"},
+        {MANY_EXPERTS, "num_experts: all layers together have more experts than are taken, 65536"},
     };
     /* clang-format on */
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -494,6 +528,40 @@ TEST(models_of_the_hub_have_the_parameters_that_they_are_known_for)
          "\"rope_local_base_freq\":10000,\"rope_scaling\":null,\"rope_theta\":1000000,"
          "\"sliding_window\":512,\"sliding_window_pattern\":6,\"vocab_size\":262144}",
          999885952},
+        {"Mixtral 8x7B v0.1",
+         "{\"architectures\":[\"MixtralForCausalLM\"],\"attention_dropout\":0.0,\"bos_token_id\":1,"
+         "\"eos_token_id\":2,\"hidden_act\":\"silu\",\"hidden_size\":4096,"
+         "\"initializer_range\":0.02,\"intermediate_size\":14336,"
+         "\"max_position_embeddings\":32768,\"model_type\":\"mixtral\","
+         "\"num_attention_heads\":32,\"num_experts_per_tok\":2,\"num_hidden_layers\":32,"
+         "\"num_key_value_heads\":8,\"num_local_experts\":8,\"output_router_logits\":false,"
+         "\"rms_norm_eps\":1e-05,\"rope_theta\":1000000.0,\"router_aux_loss_coef\":0.02,"
+         "\"sliding_window\":null,\"tie_word_embeddings\":false,\"vocab_size\":32000}",
+         46702792704},
+        {"Qwen 1.5 MoE A2.7B",
+         "{\"architectures\":[\"Qwen2MoeForCausalLM\"],\"attention_dropout\":0.0,"
+         "\"decoder_sparse_step\":1,\"hidden_act\":\"silu\",\"hidden_size\":2048,"
+         "\"initializer_range\":0.02,\"intermediate_size\":5632,"
+         "\"max_position_embeddings\":8192,\"max_window_layers\":21,\"model_type\":\"qwen2_moe\","
+         "\"moe_intermediate_size\":1408,\"norm_topk_prob\":false,\"num_attention_heads\":16,"
+         "\"num_experts\":60,\"num_experts_per_tok\":4,\"num_hidden_layers\":24,"
+         "\"num_key_value_heads\":16,\"output_router_logits\":false,\"rms_norm_eps\":1e-06,"
+         "\"rope_theta\":1000000.0,\"router_aux_loss_coef\":0.001,"
+         "\"shared_expert_intermediate_size\":5632,\"sliding_window\":32768,"
+         "\"tie_word_embeddings\":false,\"use_sliding_window\":false,\"vocab_size\":151936}",
+         14315784192},
+        {"Qwen3 30B A3B",
+         "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"attention_bias\":false,"
+         "\"decoder_sparse_step\":1,\"head_dim\":128,\"hidden_act\":\"silu\","
+         "\"hidden_size\":2048,\"initializer_range\":0.02,\"intermediate_size\":6144,"
+         "\"max_position_embeddings\":40960,\"max_window_layers\":48,\"mlp_only_layers\":[],"
+         "\"model_type\":\"qwen3_moe\",\"moe_intermediate_size\":768,\"norm_topk_prob\":true,"
+         "\"num_attention_heads\":32,\"num_experts\":128,\"num_experts_per_tok\":8,"
+         "\"num_hidden_layers\":48,\"num_key_value_heads\":4,\"output_router_logits\":false,"
+         "\"rms_norm_eps\":1e-06,\"rope_scaling\":null,\"rope_theta\":1000000.0,"
+         "\"router_aux_loss_coef\":0.001,\"sliding_window\":null,"
+         "\"tie_word_embeddings\":false,\"use_sliding_window\":false,\"vocab_size\":151936}",
+         30532122624},
     };
     for (size_t i = 0; i < ROWS(models); i++) {
         CHECK_ROW("%s", models[i].name);
@@ -626,6 +694,10 @@ TEST(what_is_written_is_read_as_the_same_shape)
         Q ",\"use_sliding_window\":true,\"max_window_layers\":2}",
         Q "}",
         Q3 ",\"head_dim\":6}",
+        MIXTRAL ",\"sliding_window\":3,\"output_router_logits\":true}",
+        MIXTRAL ",\"router_aux_loss_coef\":0.7}",
+        QWEN2_MOE "}",
+        QWEN3_MOE ",\"norm_topk_prob\":true,\"head_dim\":2}",
         GEMMA("gemma", "2") "}",
         GEMMA("gemma2", "4") "}",
         GEMMA("gemma2", "3") ",\"attn_logit_softcapping\":null,"
@@ -649,6 +721,10 @@ TEST(what_is_written_is_read_as_the_same_shape)
         CHECK_EQ(s.qkv_bias, again.qkv_bias);
         CHECK_EQ(s.qk_norm, again.qk_norm);
         CHECK(s.window == again.window && s.full_layers == again.full_layers);
+        CHECK(s.experts == again.experts && s.expert_picks == again.expert_picks &&
+              s.expert_inner == again.expert_inner && s.shared_inner == again.shared_inner);
+        CHECK(s.weigh_picks == again.weigh_picks && s.balance_experts == again.balance_experts &&
+              s.balance_share == again.balance_share);
         CHECK(s.full_every == again.full_every && s.local_theta == again.local_theta);
         CHECK(s.query_scalar == again.query_scalar && s.score_cap == again.score_cap &&
               s.logit_cap == again.logit_cap);
@@ -810,6 +886,66 @@ TEST(units_hold_their_tensors_in_order)
     free(units);
     free(params);
     free(tensors);
+}
+
+/* Each expert has a tensor of its own in files, and all of one kind are one piece in memory. */
+TEST(the_tensors_of_experts_are_pinned)
+{
+    static const char *const mixtral[] = {
+        "model.layers.0.block_sparse_moe.gate.weight 3x8",
+        "model.layers.0.block_sparse_moe.experts.0.w1.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.1.w1.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.2.w1.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.0.w3.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.1.w3.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.2.w3.weight 6x8",
+        "model.layers.0.block_sparse_moe.experts.0.w2.weight 8x6",
+        "model.layers.0.block_sparse_moe.experts.1.w2.weight 8x6",
+        "model.layers.0.block_sparse_moe.experts.2.w2.weight 8x6",
+    };
+    static const char *const qwen2[] = {
+        "model.layers.0.mlp.gate.weight 3x8",
+        "model.layers.0.mlp.experts.0.gate_proj.weight 4x8",
+        "model.layers.0.mlp.experts.1.gate_proj.weight 4x8",
+        "model.layers.0.mlp.experts.2.gate_proj.weight 4x8",
+        "model.layers.0.mlp.experts.0.up_proj.weight 4x8",
+        "model.layers.0.mlp.experts.1.up_proj.weight 4x8",
+        "model.layers.0.mlp.experts.2.up_proj.weight 4x8",
+        "model.layers.0.mlp.experts.0.down_proj.weight 8x4",
+        "model.layers.0.mlp.experts.1.down_proj.weight 8x4",
+        "model.layers.0.mlp.experts.2.down_proj.weight 8x4",
+        "model.layers.0.mlp.shared_expert_gate.weight 1x8",
+        "model.layers.0.mlp.shared_expert.gate_proj.weight 5x8",
+        "model.layers.0.mlp.shared_expert.up_proj.weight 5x8",
+        "model.layers.0.mlp.shared_expert.down_proj.weight 8x5",
+    };
+    const struct {
+        const char *text, *const *names;
+        size_t count;
+    } rows[] = {{MIXTRAL "}", mixtral, ROWS(mixtral)}, {QWEN2_MOE "}", qwen2, ROWS(qwen2)}};
+    for (size_t r = 0; r < ROWS(rows); r++) {
+        struct dt_shape s = shape_of(rows[r].text);
+        struct dt_tensor *tensors = dt_shape_tensors(&s, NULL);
+        size_t all = dt_shape_tensor_count(&s), found = 0, params = 0, end = 0;
+        for (size_t i = 0; i < all; i++) {
+            const struct dt_tensor *t = &tensors[i];
+            char text[160];
+            end = t->index == 0 ? 0 : end;
+            CHECK_EQ(t->offset, end);
+            end += t->count;
+            params += t->count;
+            if (t->unit != 1 || t->which < DT_LLAMA_ROUTER)
+                continue;
+            snprintf(text, sizeof text, "%s %zux%zu", t->name, t->dims[0], t->dims[1]);
+            CHECK(found < rows[r].count);
+            CHECK_STR(text, rows[r].names[found++]);
+        }
+        CHECK_EQ(found, rows[r].count);
+        CHECK_EQ(params, dt_shape_params(&s));
+        /* Of three experts a token leaves one aside, in each of two layers. */
+        CHECK_EQ(params - dt_shape_active_params(&s), 2 * 3 * s.expert_inner * s.width);
+        free(tensors);
+    }
 }
 
 /* -- parts of tensors ------------------------------------------------------------------------- */

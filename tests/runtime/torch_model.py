@@ -44,6 +44,12 @@ GEMMA = {
 GEMMA2 = dict(GEMMA, model_type="gemma2", attn_logit_softcapping=3.0, final_logit_softcapping=5.0)
 for key in ("rope_local_base_freq", "sliding_window_pattern", "rope_scaling"):
     del GEMMA2[key]
+MIXTRAL = dict(LLAMA, model_type="mixtral", num_local_experts=5, num_experts_per_tok=2,
+               intermediate_size=36)
+QWEN3_MOE = dict(LLAMA, model_type="qwen3_moe", num_experts=7, num_experts_per_tok=3,
+                 moe_intermediate_size=28, head_dim=12, norm_topk_prob=True)
+QWEN2_MOE = dict(LLAMA, model_type="qwen2_moe", num_experts=4, num_experts_per_tok=3,
+                 moe_intermediate_size=20, shared_expert_intermediate_size=56)
 
 
 def capped(x, cap):
@@ -133,13 +139,47 @@ def rotate(x, config):
 
 
 def window(config, layer):
-    if config["model_type"] == "mistral" or (
+    if config["model_type"] in ("mistral", "mixtral") or (
             config.get("use_sliding_window") and layer >= config["max_window_layers"]):
-        return config["sliding_window"]
+        return config.get("sliding_window")
     return None
 
 
-def llama(config, w, ids):
+def gated(x, w, *names):
+    gate, up, down = (w[n + ".weight"] for n in names)
+    return F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
+
+
+def experts(config, w, h, x, routed):
+    """All experts for all rows, of which each row keeps what its own ones say. ROUTED gets what the
+    router found likely, and which experts each row took."""
+    mixtral = config["model_type"] == "mixtral"
+    prefix = h + ("block_sparse_moe." if mixtral else "mlp.")
+    names = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    count = config["num_local_experts" if mixtral else "num_experts"]
+    likely = F.linear(x, w[prefix + "gate.weight"]).softmax(-1)
+    weights, picks = likely.topk(config["num_experts_per_tok"], -1)
+    if mixtral or config.get("norm_topk_prob"):
+        weights = weights / weights.sum(-1, True)
+    taken = F.one_hot(picks, count)
+    routed.append((likely.flatten(0, 1), taken.flatten(0, 1)))
+    shares = (taken * weights[..., None]).sum(-2)
+    out = sum(shares[..., e, None] * gated(x, w, *("%sexperts.%d.%s" % (prefix, e, n) for n in names))
+              for e in range(count))
+    if config["model_type"] == "qwen2_moe":
+        switch = F.linear(x, w[prefix + "shared_expert_gate.weight"]).sigmoid()
+        out = out + switch * gated(x, w, *(prefix + "shared_expert." + n for n in names))
+    return out
+
+
+def imbalance(routed):
+    """The auxiliary loss: the routers of all blocks as if they were one."""
+    likely = torch.cat([one for one, _ in routed])
+    taken = torch.cat([one for _, one in routed]).to(likely.dtype)
+    return likely.shape[1] * (taken.mean(0) * likely.mean(0)).sum()
+
+
+def llama(config, w, ids, routed):
     """And its kin."""
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
 
@@ -153,15 +193,17 @@ def llama(config, w, ids):
         q, k, v = (F.linear(inside, w[h + "self_attn.%s_proj.weight" % c],
                             w.get(h + "self_attn.%s_proj.bias" % c)) for c in "qkv")
         q, k, v = split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads)
-        if config["model_type"] == "qwen3":
+        if "qwen3" in config["model_type"]:
             q, k = norm(q, h + "self_attn.q_norm"), norm(k, h + "self_attn.k_norm")
         q, k = rotate(q, config), rotate(k, config)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
         x = x + F.linear(attend(q, k, v, window(config, i)).transpose(1, 2).flatten(2),
                          w[h + "self_attn.o_proj.weight"])
         inside = norm(x, h + "post_attention_layernorm")
-        gate, up = (F.linear(inside, w[h + "mlp.%s_proj.weight" % c]) for c in ("gate", "up"))
-        x = x + F.linear(F.silu(gate) * up, w[h + "mlp.down_proj.weight"])
+        if "num_experts_per_tok" in config:
+            x = x + experts(config, w, h, inside, routed)
+        else:
+            x = x + gated(inside, w, *(h + "mlp.%s_proj" % c for c in ("gate", "up", "down")))
     head = w.get("lm_head.weight", w["model.embed_tokens.weight"])
     return F.linear(norm(x, "model.norm"), head)
 
@@ -206,10 +248,17 @@ def gemma(config, w, ids):
     return capped(logits, config.get("final_logit_softcapping"))
 
 
-def loss_of(config, w, ids, targets):
-    kind = config["model_type"]
-    logits = (gpt2 if kind == "gpt2" else gemma if "gemma" in kind else llama)(config, w, ids)
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long(), ignore_index=-100)
+def losses_of(config, w, ids, targets):
+    """What is told, and what is learnt from."""
+    kind, routed = config["model_type"], []
+    if kind == "gpt2":
+        logits = gpt2(config, w, ids)
+    else:
+        logits = gemma(config, w, ids) if "gemma" in kind else llama(config, w, ids, routed)
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten().long(), ignore_index=-100)
+    if not config.get("output_router_logits"):
+        return loss, loss
+    return loss, loss + config["router_aux_loss_coef"] * imbalance(routed)
 
 
 def floats(data, dtype=torch.float32):
@@ -279,7 +328,7 @@ def random_data(vocabulary, batch, positions):
 
 def torch_grads(config, weights, ids, targets):
     w = {n: x.double().requires_grad_() for n, x in weights.items()}
-    loss_of(config, w, ids, targets).backward()
+    losses_of(config, w, ids, targets)[1].backward()
     return {n: x.grad for n, x in w.items()}
 
 
@@ -292,9 +341,9 @@ def torch_losses(config, weights, data):
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
     losses = []
     for ids, targets in data:
-        loss = loss_of(config, w, ids.long(), targets)
+        loss, learnt = losses_of(config, w, ids.long(), targets)
         optimizer.zero_grad()
-        loss.backward()
+        learnt.backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
@@ -303,7 +352,9 @@ def torch_losses(config, weights, data):
 def check_grads(ours, theirs):
     worst = 0
     for name, g in theirs.items():
-        apart = ((ours[name].double() - g).norm() / g.norm()).item()
+        if g is None:  # of an expert that no row took
+            g = torch.zeros_like(ours[name])
+        apart = ((ours[name].double() - g).norm() / g.norm().clamp(1e-30)).item()
         worst = max(worst, apart)
         if not apart < 1e-5:
             raise AssertionError("%s: gradients are %g apart" % (name, apart))
@@ -371,6 +422,17 @@ def main():
             (dict(GEMMA2, tie_word_embeddings=False, num_hidden_layers=3), 3, 37, 2),
         "a Gemma 3: two ways to turn, heads that are normed": (GEMMA, 3, 37),
         "a Gemma 3 with wider heads, recomputed": (dict(GEMMA, head_dim=40), 3, 41, 1),
+        "a Mixtral": (MIXTRAL, 3, 37),
+        "a Mixtral with a window, whose routers are kept even, recomputed": (dict(
+            MIXTRAL, sliding_window=9, output_router_logits=True, router_aux_loss_coef=0.5), 3, 37, 2),
+        "a Qwen2-MoE: a shared expert, weights as they are": (QWEN2_MOE, 3, 37),
+        "a Qwen2-MoE, tied, with a larger expert than the shared one, kept even": (dict(
+            QWEN2_MOE, moe_intermediate_size=40, shared_expert_intermediate_size=12,
+            tie_word_embeddings=True, output_router_logits=True, router_aux_loss_coef=0.5), 2, 33),
+        "a Qwen3-MoE": (QWEN3_MOE, 3, 37),
+        "a Qwen3-MoE, more experts than rows, kept even, recomputed": (dict(
+            QWEN3_MOE, num_experts=40, norm_topk_prob=False, output_router_logits=True,
+            router_aux_loss_coef=0.5), 1, 12, 1),
         "a Llama without sharing, recomputed": (dict(LLAMA, num_key_value_heads=6), 5, 11, 1),
     }
     for name, case in cases.items():

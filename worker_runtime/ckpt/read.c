@@ -231,6 +231,12 @@ static int compare_shapes(const struct dt_shape *there, const struct dt_shape *h
         {"cap of scores", (double)there->score_cap, (double)here->score_cap},
         {"cap of logits", (double)there->logit_cap, (double)here->logit_cap},
         {"tied embeddings", there->tied, here->tied},
+        {"experts", (double)there->experts, (double)here->experts},
+        {"experts for a token", (double)there->expert_picks, (double)here->expert_picks},
+        {"inner width of an expert", (double)there->expert_inner, (double)here->expert_inner},
+        {"inner width of the shared expert", (double)there->shared_inner,
+         (double)here->shared_inner},
+        {"norm_topk_prob", there->weigh_picks, here->weigh_picks},
     };
     if (there->family != here->family)
         return dt_err_set(err, DT_E_USAGE, "the checkpoint's model is of another family");

@@ -150,6 +150,9 @@ int dt_config_settle(const struct dt_reading *r);
 /* When which rate: schedule.c. */
 int dt_config_settle_schedule(const struct dt_reading *r);
 
+/* What does not go with experts, where the model has some: experts.c. */
+int dt_config_check_experts(const struct dt_reading *r);
+
 /* Its adapters, once the model is known: lora.c. */
 int dt_config_settle_lora(const struct dt_reading *r);
 

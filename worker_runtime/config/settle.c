@@ -243,6 +243,10 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "attention on a GPU takes heads of at most %d numbers, and those of this "
                           "model have %zu; set train.device to \"cpu\"",
                           DT_GPU_HEAD_DIM_MOST, head_dim);
+    if (c->has_model && c->model.shape.experts > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "models with experts are trained on CPUs alone so far; set train.device "
+                          "to \"cpu\"");
     return check_offload(c, err);
 }
 
@@ -271,7 +275,7 @@ static int settle_model(const struct dt_reading *r)
         return dt_err_set(r->err, DT_E_USAGE,
                           "data.sequence_length: %zu is more than the %zu positions of the model",
                           c->data.positions, c->model.shape.positions);
-    return 0;
+    return dt_config_check_experts(r);
 }
 
 static int settle_csv(struct dt_config_draft *d)

@@ -80,6 +80,10 @@ static int list_tensors(struct exporting *x, struct dt_err *err)
                           "%s has adapters, and what they learned is lost where their sum with a "
                           "model is rounded to 4 bits; leave --dtype nf4 out",
                           x->saved.adapters);
+    if (nf4 && m->shape->experts > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "a model with experts is not rounded to 4 bits so far; leave --dtype nf4 "
+                          "out");
     for (size_t i = 0; i < m->count; i++) {
         const struct dt_tensor *t = &m->tensors[i];
         if (nf4 && dt_packed_is_nf4(m->shape, t)) {

@@ -22,7 +22,7 @@ const struct factory_key factory_keys[] = {
     {"new_special_tokens_config", .kind = FACTORY_REFUSE, .why = "the table of tokens does not grow here"},
     {"rope_scaling", .kind = FACTORY_REFUSE, .why = "write it into the model's config.json, where all programs find it"},
     {"train_from_scratch", .kind = FACTORY_REFUSE, .why = "write a configuration with a model.config and without model.weights"},
-    {"moe_aux_loss_coef", .kind = FACTORY_REFUSE, .why = "models of experts are not implemented"},
+    {"moe_aux_loss_coef", .kind = FACTORY_REFUSE, .why = "write router_aux_loss_coef and output_router_logits into the model's config.json, where all programs find them"},
     {"mixture_of_depths", .kind = FACTORY_REFUSE, .why = NUMERICS},
     {"shift_attn", .kind = FACTORY_REFUSE, .why = NUMERICS},
     {"quantization_bit", .kind = FACTORY_COUNT, .to = "lora.base", .at = AT(bits), .min = 0, .max = 64, .fallback = "0"},

@@ -43,6 +43,7 @@ static size_t smaller(size_t a, size_t b)
 struct sizes {
     size_t rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight,
         elem;
+    size_t experts, picks, shared_inner, counts; /* COUNTS: of all layers; 0: none */
     size_t word_parts;
     bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head;
     struct dt_stage stage;
@@ -78,7 +79,11 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .width = s->width,
         .q = s->heads * s->head_dim,
         .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
-        .inner = s->inner,
+        .inner = s->experts ? s->expert_picks * s->expert_inner : s->inner,
+        .experts = s->experts,
+        .picks = s->expert_picks,
+        .shared_inner = s->shared_inner,
+        .counts = s->balance_experts ? s->layers * s->experts : 0,
         .logits = round_up(s->vocabulary, form.head_stride),
         .word_parts = o->words.parts,
         .heads = s->heads,
@@ -100,9 +105,25 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
     z.head = dt_stage_is_last(s, &z.stage);
     if (__builtin_mul_overflow(o->batch, o->positions, &z.places))
         z.places = SIZE_MAX;
+    if (s->experts && z.places > INT32_MAX / s->expert_picks) /* picks are counted so */
+        z.places = SIZE_MAX;
     z.rows = z.shared ? z.places / o->pieces.ranks : z.places;
     z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
     return z;
+}
+
+static void lay_kept_experts(struct cursor *c, const struct sizes *z, struct dt_kept *k)
+{
+    bool any = z->experts > 0, shared = z->shared_inner > 0;
+    k->probs = any ? take(c, z->rows, z->experts, sizeof(float)) : NULL;
+    k->weights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
+    k->experts = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
+    k->order.first = any ? take(c, z->experts + 1, 1, sizeof(int32_t)) : NULL;
+    k->order.picks = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
+    k->order.places = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
+    k->shared_pre = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
+    k->shared_up = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
+    k->shared_weight = shared ? take(c, z->rows, 1, sizeof(float)) : NULL;
 }
 
 static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
@@ -119,6 +140,7 @@ static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
         k->gave_rstd[i] = z->branch_norms ? take(c, z->rows, 1, sizeof(float)) : NULL;
     }
     k->logsum = take(c, z->rows, z->heads, sizeof(float));
+    lay_kept_experts(c, z, k);
 }
 
 /* Of what goes into a linear layer of a block or comes out of it. */
@@ -127,11 +149,17 @@ static size_t widest(const struct sizes *z)
     return larger(larger(z->inner, z->qkv), z->width);
 }
 
+/* Of what is between the two products of an mlp. */
+static size_t inner_of(const struct sizes *z)
+{
+    return larger(z->inner, z->shared_inner);
+}
+
 static size_t dwide_of(const struct sizes *z)
 {
     if (z->low)
         return widest(z);
-    return z->qk_norm ? larger(z->inner, z->qkv) : z->inner;
+    return z->qk_norm ? larger(inner_of(z), z->qkv) : inner_of(z);
 }
 
 static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scratch *s)
@@ -139,12 +167,16 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->branch = take(c, z->rows, larger(z->width, z->q), z->elem);
     s->normed = take(c, z->rows, z->width, z->elem);
     struct cursor head = *c;
-    s->wide = take(c, z->rows, larger(z->inner, z->qkv), z->elem);
+    s->wide = take(c, z->rows, larger(inner_of(z), z->qkv), z->elem);
     s->dwide = take(c, z->rows, dwide_of(z), z->elem);
     s->low = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
     s->dlow = z->low ? take(c, z->rows, z->low, z->elem) : NULL;
     s->dropped = z->dropout ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->weight = z->weight ? take(c, z->weight, 1, z->elem) : NULL;
+    bool any = z->experts > 0;
+    s->spread = any ? take(c, z->rows, z->picks * z->width, z->elem) : NULL;
+    s->scores = any ? take(c, z->rows, z->experts, z->elem) : NULL;
+    s->dweights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
     s->sum = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     dt_elem **all[] = {&s->ranks_pairs, &s->pairs, &s->dpairs};
@@ -191,6 +223,7 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
     to->dstream = take(c, z->rows, z->width, z->elem);
+    to->counts = z->counts ? take(c, z->counts, 1, sizeof *to->counts) : NULL;
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;
         lay_kept(c, z, &one);
@@ -216,6 +249,7 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
     a->local_speeds = z->local ? take(&c, z->pairs, 1, sizeof *a->local_speeds) : NULL;
     a->block_rnorms = z->rnorms;
     a->rnorms = z->rnorms ? take(&c, s->layers, z->rnorms, sizeof *a->rnorms) : NULL;
+    a->dprobs = z->counts ? take(&c, z->experts, 1, sizeof *a->dprobs) : NULL;
     lay_scratch(&c, z, &a->scratch);
     for (size_t i = 0; i < a->slot_count; i++) {
         struct dt_activation_slot none = {0};

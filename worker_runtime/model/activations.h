@@ -11,7 +11,9 @@
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/ops/ops.h"
 
-/* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. */
+/* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. Where there
+ * are experts, E of them, of which a row goes through P: I = P * expert_inner, since so much is
+ * there of a row, and S = shared_inner. [P N] is in the order of experts. */
 
 /* Of one block, from its forward to its backward. */
 struct dt_kept {
@@ -25,6 +27,12 @@ struct dt_kept {
     float *mean[2], *rstd[2]; /* [N]: of the two norms; no mean in a Llama */
     float *gave_rstd[2];      /* [N]: of those of the branches */
     float *logsum;            /* [batch, heads, T]: of attention */
+    /* Of experts, and NULL without. */
+    float *probs, *weights;          /* [N, E], [N, P] */
+    int32_t *experts;                /* [N, P] */
+    struct dt_route_order order;     /* of them */
+    dt_elem *shared_pre, *shared_up; /* [N, S] */
+    float *shared_weight;            /* [N] */
 };
 
 /* Of whoever computes: nothing stays in it from one block to the next but branch, when going
@@ -39,6 +47,11 @@ struct dt_scratch {
     dt_elem *low, *dlow; /* [N, r], of the largest rank */
     dt_elem *dropped;    /* [N, max(I, Q + 2 K, C)]; NULL without dropout */
     dt_elem *weight;     /* of the linear layer at hand, out of NF4; NULL where none is kept so */
+    /* Of experts, and NULL without: rows on their way there or back, logits of a router or of the
+     * shared expert's weight, their gradients, and those of weights. */
+    dt_elem *spread; /* [P N, C] */
+    dt_elem *scores; /* [N, E] */
+    float *dweights; /* [N, P] */
     /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the
      * same, and the gradients of both. */
     dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */
@@ -65,6 +78,8 @@ struct dt_activation_slot {
     float *weights;       /* [N]: of their gradients; NULL: they have none */
     dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on; before that, on a
                              stage     with no head, the stream that it ends with */
+    double balance;       /* what the routers' auxiliary loss counts, in gradients */
+    int32_t *counts;      /* [layers, E]: picks of each expert; NULL: that loss is not wanted */
     dt_elem **inputs;     /* by block: the stream at its start, [N, C]; of other stages NULL */
     struct dt_kept *kept; /* by block; blocks that are recomputed share */
 };
@@ -78,6 +93,7 @@ struct dt_activations {
      */
     float *rnorms;
     size_t block_rnorms; /* of a block */
+    float *dprobs; /* [E]: what the auxiliary loss means for a probability of each; NULL: nothing */
     struct dt_scratch scratch;
     size_t head_rows; /* R */
     size_t segment;   /* blocks from one whose input is kept to the next: all others of a segment

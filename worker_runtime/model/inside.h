@@ -47,6 +47,7 @@ struct dt_shape_keys {
 enum dt_window_rule {
     DT_WINDOW_NONE,
     DT_WINDOW_ALWAYS,   /* sliding_window, of all layers */
+    DT_WINDOW_IF_SAID,  /* the same; without the key there is none */
     DT_WINDOW_BY_LAYER, /* where use_sliding_window is true, of layers from max_window_layers on */
     DT_WINDOW_IN_TURNS, /* sliding_window, of all layers but each so many'th */
 };

@@ -21,8 +21,8 @@ void dt_linear_product_backward(const struct dt_block *b, const struct dt_linear
                                 bool add, const dt_elem *x, const dt_elem *dout)
 {
     const struct dt_linear own = dt_weight_open(b, l);
-    b->ops->linear_backward(&own, dx, add, grad_of(b, l->weight), grad_of(b, l->bias), x, dout,
-                            b->stream);
+    b->ops->linear_backward(&own, dx, add, x ? grad_of(b, l->weight) : NULL,
+                            x ? grad_of(b, l->bias) : NULL, x, dout, b->stream);
 }
 
 static void forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,

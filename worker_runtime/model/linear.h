@@ -21,7 +21,8 @@
 #include "worker_runtime/model/block.h"
 
 /* The product alone, of the parameters of B that L names, and back; an adapter, or a gradient of it
- * that is frozen, is not looked at. For adapter.c. X may be NULL where B is frozen. */
+ * that is frozen, is not looked at. For adapter.c and experts.c. X NULL: the weight's gradient is
+ * not wanted. DX NULL: it alone is. */
 void dt_linear_product(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                        const dt_elem *x);
 void dt_linear_product_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,

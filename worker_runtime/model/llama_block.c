@@ -3,6 +3,7 @@
  * as rotations of queries and keys, fewer heads of keys and values than of queries, and an mlp with
  * a gate. Weights are stored [out, in], so q, k and v, one behind the other, are one matrix. A
  * Gemma's is the same with a GELU in its gate and, from Gemma 2 on, a norm behind each branch. */
+#include "worker_runtime/model/experts.h"
 #include "worker_runtime/model/linear.h"
 
 enum branch { ATTENTION, MLP };
@@ -198,6 +199,25 @@ static void gate_back(const struct dt_block *b)
              b->stream);
 }
 
+static void mlp_forward(const struct dt_block *b, const struct linears *l, bool output)
+{
+    const struct dt_kept *kept = b->kept;
+    const struct dt_scratch *s = b->scratch;
+    bool wanted = output || b->shape->branch_norms;
+    if (b->shape->experts) {
+        dt_experts_forward(b, wanted ? given(b, MLP) : NULL, s->normed);
+    } else {
+        dt_linear_column_forward(b, &l->gate, kept->pre, s->normed);
+        dt_linear_column_forward(b, &l->up, kept->up, s->normed);
+        if (!wanted)
+            return;
+        gate(b);
+        dt_linear_row_forward(b, &l->down, given(b, MLP), s->wide);
+    }
+    if (wanted)
+        leave_branch(b, MLP);
+}
+
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output)
 {
@@ -220,17 +240,33 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     leave_branch(b, ATTENTION);
 
     ops->norm_forward(&post_norm, s->normed, kept->middle, b->input, s->branch, b->stream);
-    dt_linear_column_forward(b, &l.gate, kept->pre, s->normed);
-    dt_linear_column_forward(b, &l.up, kept->up, s->normed);
-    if (!output && !b->shape->branch_norms)
-        return;
-    gate(b);
-    dt_linear_row_forward(b, &l.down, given(b, MLP), s->wide);
-    leave_branch(b, MLP);
+    mlp_forward(b, &l, output);
 }
 
 /* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's.
  * branch: the gradient of what the mlp gave, then of what went into it. */
+static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
+                             const struct dt_norm *post_norm)
+{
+    const struct dt_scratch *s = b->scratch;
+    gate(b);
+    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, enter_branch(b, MLP, s->branch));
+    gate_back(b);
+
+    b->ops->norm_forward(post_norm, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
+    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
+    dt_linear_columns_end(b, b->shape->width, s->branch);
+}
+
+/* branch: what the gradient that the mlp gave means for what went into it. */
+static void experts_backward(const struct dt_block *b, const struct dt_norm *post_norm)
+{
+    const struct dt_scratch *s = b->scratch;
+    b->ops->norm_forward(post_norm, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    dt_experts_backward(b, s->branch, s->normed, b->dstream);
+}
+
 static void mlp_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_ops *ops = b->ops;
@@ -238,14 +274,10 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
     const struct dt_scratch *s = b->scratch;
     struct dt_norm post_norm = in_norm(b, MLP);
 
-    gate(b);
-    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, enter_branch(b, MLP, s->branch));
-    gate_back(b);
-
-    ops->norm_forward(&post_norm, s->normed, NULL, kept->middle, NULL, b->stream);
-    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
-    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
-    dt_linear_columns_end(b, b->shape->width, s->branch);
+    if (b->shape->experts)
+        experts_backward(b, &post_norm);
+    else
+        one_mlp_backward(b, l, &post_norm);
     ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, in_weight(b, MLP)), NULL,
                        kept->middle, s->branch, b->stream);
 }

@@ -221,6 +221,9 @@ int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_js
         return -1;
     if (strcmp(type, "LORA") != 0)
         return dt_err_set(err, DT_E_USAGE, "peft_type: \"%.40s\" is not LORA", type);
+    if (s->experts > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "they are adapters of a model with experts, which are not taken so far");
     if (refuse_others(doc, err) < 0 || check_beginning(doc, err) < 0 ||
         read_numbers(l, doc, err) < 0)
         return -1;

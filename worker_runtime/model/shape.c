@@ -277,6 +277,32 @@ static int settle_rope(const struct dt_shape_reading *r)
     return whole(r, "head_dim", s->head_dim, "a pair,", 2);
 }
 
+static int settle_experts(const struct dt_shape_reading *r)
+{
+    struct dt_shape *s = r->shape;
+    bool mixtral = s->family == DT_MIXTRAL;
+    if (mixtral)
+        s->expert_inner = s->inner;
+    if (!s->experts || !s->expert_picks || !s->expert_inner)
+        return dt_shape_missing(r, s->experts && s->expert_picks ? "moe_intermediate_size"
+                                   : s->experts                  ? "num_experts_per_tok"
+                                   : mixtral                     ? "num_local_experts"
+                                                                 : "num_experts");
+    if (s->family == DT_QWEN2_MOE && !s->shared_inner)
+        return dt_shape_missing(r, "shared_expert_intermediate_size");
+    if (s->expert_picks > s->experts)
+        return dt_shape_refuse(r, "num_experts_per_tok", "there are fewer experts than that");
+    if (s->experts * s->layers > DT_EXPERTS_MOST_OF_ALL)
+        return dt_shape_refuse(r, mixtral ? "num_local_experts" : "num_experts",
+                               "all layers together have more experts than are taken, 65536");
+    return 0;
+}
+
+static bool has_experts(const struct dt_shape *s)
+{
+    return s->family == DT_MIXTRAL || s->family == DT_QWEN2_MOE || s->family == DT_QWEN3_MOE;
+}
+
 static int settle_llama(const struct dt_shape_reading *r)
 {
     struct dt_shape *s = r->shape;
@@ -299,6 +325,8 @@ static int settle_llama(const struct dt_shape_reading *r)
         return -1;
     if (s->branch_norms && s->query_scalar <= 0)
         return dt_shape_refuse(r, "query_pre_attn_scalar", "expected a number above 0");
+    if (has_experts(s) && settle_experts(r) < 0)
+        return -1;
     return settle_rope(r) < 0 ? -1 : dt_shape_read_window(r);
 }
 

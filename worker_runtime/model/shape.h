@@ -24,12 +24,17 @@ enum dt_model_family {
     DT_QWEN3,
     DT_GEMMA,
     DT_GEMMA2,
-    DT_GEMMA3_TEXT
+    DT_GEMMA3_TEXT,
+    DT_MIXTRAL,
+    DT_QWEN2_MOE,
+    DT_QWEN3_MOE
 };
 
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
 #define DT_POSITIONS_MOST (1 << 24)
+#define DT_EXPERTS_MOST 1024
+#define DT_EXPERTS_MOST_OF_ALL (1 << 16) /* of all layers */
 
 /* Tokens of one role, as a config.json names them: none, one, or a list. */
 #define DT_TOKEN_IDS_MOST 16
@@ -56,15 +61,25 @@ struct dt_shape {
     bool branch_norms;  /* what attention and the mlp give is normed before the stream gets it */
     float query_scalar; /* scores are divided by the root of it; 0: of head_dim */
     float score_cap, logit_cap; /* of attention, and of the head: cap * tanh(x / cap); 0: none */
+    /* Where there are experts, they are the mlp: a router sends each token through some of them,
+     * and INNER is not looked at. */
+    size_t experts;       /* of a block; 0: none, the mlp is one for all tokens */
+    size_t expert_picks;  /* of them that a token goes through */
+    size_t expert_inner;  /* the inner width of each */
+    size_t shared_inner;  /* of one more that all tokens go through; 0: there is none */
+    bool weigh_picks;     /* weights of those that a token goes through are made to sum to 1 */
+    bool balance_experts; /* BALANCE_SHARE of the routers' auxiliary loss joins the loss */
+    float balance_share;
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
 };
 
 /* OBJECT (NULL: the root) of DOC is a config.json. What changes the arithmetic and is not ours
- * (another activation, experts, attention bias) is refused by its path, and so is a name that
- * is almost one we know. NOTES (may be NULL) gets a line on dropout, which is left out, and a line
- * on the keys that nothing is known of. Sizes are bounded, so that no product of them overflows. */
+ * (another activation, some layers without experts, attention bias) is refused by its path, and so
+ * is a name that is almost one we know. NOTES (may be NULL) gets a line on dropout, which is left
+ * out, and a line on the keys that nothing is known of. Sizes are bounded, so that no product of
+ * them overflows. */
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
                   struct dt_buf *notes, struct dt_err *err);
 /* A config.json that transformers opens. */
@@ -73,6 +88,8 @@ void dt_shape_write(const struct dt_shape *s, enum dt_dtype type, struct dt_buf 
 void dt_shape_write_nf4(const struct dt_shape *s, enum dt_dtype type, struct dt_buf *out);
 
 size_t dt_shape_params(const struct dt_shape *s);
+/* Of these, what one token is multiplied with: not the experts that it does not go through. */
+size_t dt_shape_active_params(const struct dt_shape *s);
 const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" */
 /* What a token of that layer reads at most, itself among it; 0: all before it. */
 size_t dt_shape_window(const struct dt_shape *s, size_t layer);
@@ -86,7 +103,8 @@ static inline float dt_shape_norm_plus(const struct dt_shape *s)
 
 /* The tensors that a unit may have, in their order in it. A Llama's q, k and v stand together, so
  * that all three are one matrix, and so do their biases. Before the mlp stands POST_NORM, or where
- * branches are normed too, MLP_IN_NORM. */
+ * branches are normed too, MLP_IN_NORM. Of EXPERT_GATE, EXPERT_UP and EXPERT_DOWN a block has one
+ * for each expert, one behind the other. */
 enum dt_gpt2_embed { DT_GPT2_WTE, DT_GPT2_WPE };
 enum dt_gpt2_block {
     DT_GPT2_LN_1_WEIGHT,
@@ -123,10 +141,18 @@ enum dt_llama_block {
     DT_LLAMA_ATTENTION_OUT_NORM,
     DT_LLAMA_MLP_IN_NORM,
     DT_LLAMA_MLP_OUT_NORM,
+    DT_LLAMA_ROUTER,
+    DT_LLAMA_EXPERT_GATE,
+    DT_LLAMA_EXPERT_UP,
+    DT_LLAMA_EXPERT_DOWN,
+    DT_LLAMA_SHARED_SWITCH,
+    DT_LLAMA_SHARED_GATE,
+    DT_LLAMA_SHARED_UP,
+    DT_LLAMA_SHARED_DOWN,
     DT_LLAMA_BLOCK_TENSORS
 };
 enum dt_llama_head { DT_LLAMA_NORM, DT_LLAMA_LM_HEAD };
-#define DT_BLOCK_TENSORS_MOST 17
+#define DT_BLOCK_TENSORS_MOST 25
 
 /* One tensor. How it is filled at the start: normal with the deviation init_std where that is above
  * 0, evenly between -init_bound and init_bound where that is, else the constant init_value. */
@@ -139,6 +165,7 @@ struct dt_tensor {
     size_t unit;   /* which unit of dt_shape_units() it is part of */
     size_t index;  /* its place among the unit's, as dt_zero counts them */
     size_t which;  /* of the enums above, some of which a model may lack */
+    size_t expert; /* of those that each expert has one of */
     size_t count;  /* of its elements */
     size_t offset; /* of its first element in that unit */
     float init_std, init_bound, init_value;

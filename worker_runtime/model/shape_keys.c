@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* The largest model these allow has fewer than 2^57 parameters: their bytes, with gradients and
- * optimizer state, still fit in 64 bits. */
+/* The largest model these and DT_EXPERTS_MOST_OF_ALL allow has fewer than 2^57 parameters: their
+ * bytes, with gradients and optimizer state, still fit in 64 bits. */
 #define HEADS_MOST 4096
 #define WIDTH_MOST (1 << 18)
 #define INNER_MOST (1 << 20)
@@ -68,17 +68,19 @@ static const struct dt_shape_key block_keys[] = {
     {"qk_norm", .kind = DT_SHAPE_OFF},
     {"use_qk_norm", .kind = DT_SHAPE_OFF},
     {"clip_qkv", .kind = DT_SHAPE_OFF},
-    {"qkv_bias", .kind = DT_SHAPE_OFF},
     {"attention_multiplier", .kind = DT_SHAPE_OFF},
     {"embedding_multiplier", .kind = DT_SHAPE_OFF, .most = 1},
     {"residual_multiplier", .kind = DT_SHAPE_OFF, .most = 1},
     {"logits_scaling", .kind = DT_SHAPE_OFF, .most = 1},
     {"logit_scale", .kind = DT_SHAPE_OFF, .most = 1},
     {"use_bidirectional_attention", .kind = DT_SHAPE_OFF},
-    {"num_experts", .kind = DT_SHAPE_OFF},
-    {"num_local_experts", .kind = DT_SHAPE_OFF},
     {"n_routed_experts", .kind = DT_SHAPE_OFF},
 };
+
+#define ONE_MLP \
+    {"num_experts", .kind = DT_SHAPE_OFF}, \
+    {"num_local_experts", .kind = DT_SHAPE_OFF}, \
+    {"qkv_bias", .kind = DT_SHAPE_OFF}
 
 #define UNWINDOWED \
     {"sliding_window", .kind = DT_SHAPE_OFF}, \
@@ -89,9 +91,33 @@ static const struct dt_shape_key block_keys[] = {
     {"attn_logit_softcapping", .kind = DT_SHAPE_OFF}, \
     {"final_logit_softcapping", .kind = DT_SHAPE_OFF}
 
-#define LLAMAS \
+#define GATED_BY_SILU \
     {"hidden_act", .kind = DT_SHAPE_WORD, .word = "silu"}, \
     UNCAPPED
+
+#define LLAMAS \
+    GATED_BY_SILU, \
+    ONE_MLP
+
+#define EXPERTS \
+    GATED_BY_SILU, \
+    {"num_experts_per_tok", .kind = DT_SHAPE_COUNT, .at = AT(expert_picks), .most = DT_EXPERTS_MOST}, \
+    {"router_aux_loss_coef", .kind = DT_SHAPE_REAL, .at = AT(balance_share), .most = 1e3}, \
+    {"output_router_logits", .kind = DT_SHAPE_FLAG, .at = AT(balance_experts)}
+
+/* All layers have experts, and no layer has a window, as in all files of these two there are. */
+#define QWENS_EXPERTS \
+    EXPERTS, \
+    {"num_experts", .kind = DT_SHAPE_COUNT, .at = AT(experts), .most = DT_EXPERTS_MOST}, \
+    {"num_local_experts", .kind = DT_SHAPE_IDLE}, /* another program's name, beside the first */ \
+    {"moe_intermediate_size", .kind = DT_SHAPE_COUNT, .at = AT(expert_inner), .most = INNER_MOST}, \
+    {"norm_topk_prob", .kind = DT_SHAPE_FLAG, .at = AT(weigh_picks)}, \
+    {"decoder_sparse_step", .kind = DT_SHAPE_OFF, .most = 1}, \
+    {"mlp_only_layers", .kind = DT_SHAPE_OFF}, \
+    {"use_sliding_window", .kind = DT_SHAPE_OFF}, \
+    {"sliding_window", .kind = DT_SHAPE_IDLE}, \
+    {"max_window_layers", .kind = DT_SHAPE_IDLE}, \
+    {"layer_types", .kind = DT_SHAPE_WINDOW}
 
 static const struct dt_shape_key unwindowed_keys[] = {UNWINDOWED};
 
@@ -127,11 +153,37 @@ static const struct dt_shape_key qwen3_keys[] = {
     {"layer_types", .kind = DT_SHAPE_WINDOW},
 };
 
+static const struct dt_shape_key mixtral_keys[] = {
+    EXPERTS,
+    {"num_local_experts", .kind = DT_SHAPE_COUNT, .at = AT(experts), .most = DT_EXPERTS_MOST},
+    {"num_experts", .kind = DT_SHAPE_IDLE},
+    {"router_jitter_noise", .kind = DT_SHAPE_OFF, .most = 0},
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    {"qkv_bias", .kind = DT_SHAPE_OFF},
+    {"sliding_window", .kind = DT_SHAPE_WINDOW},
+    {"layer_types", .kind = DT_SHAPE_WINDOW},
+};
+
+static const struct dt_shape_key qwen2_moe_keys[] = {
+    QWENS_EXPERTS,
+    {"shared_expert_intermediate_size", .kind = DT_SHAPE_COUNT, .at = AT(shared_inner), .most = INNER_MOST},
+    {"attention_bias", .kind = DT_SHAPE_IDLE},
+    {"qkv_bias", .kind = DT_SHAPE_TRUE},
+};
+
+static const struct dt_shape_key qwen3_moe_keys[] = {
+    QWENS_EXPERTS,
+    {"attention_bias", .kind = DT_SHAPE_FALSE},
+    {"qkv_bias", .kind = DT_SHAPE_OFF},
+    {"shared_expert_intermediate_size", .kind = DT_SHAPE_OFF, .most = 0},
+};
+
 /* An old file's "gelu" was meant to be this one, and newer programs take it at its word. */
 static const struct dt_shape_key gemma_keys[] = {
     {"hidden_act", .kind = DT_SHAPE_WORD, .word = "gelu_pytorch_tanh"},
     {"hidden_activation", .kind = DT_SHAPE_WORD, .word = "gelu_pytorch_tanh"},
     {"attention_bias", .kind = DT_SHAPE_FALSE},
+    ONE_MLP,
     UNCAPPED,
     UNWINDOWED,
 };
@@ -144,6 +196,7 @@ static const struct dt_shape_key gemma_keys[] = {
     {"attn_logit_softcapping", .kind = DT_SHAPE_CAP, .at = AT(score_cap), .most = 1e6}, \
     {"final_logit_softcapping", .kind = DT_SHAPE_CAP, .at = AT(logit_cap), .most = 1e6}, \
     {"attention_bias", .kind = DT_SHAPE_FALSE}, \
+    ONE_MLP, \
     {"sliding_window", .kind = DT_SHAPE_WINDOW}, \
     {"sliding_window_pattern", .kind = DT_SHAPE_WINDOW}, \
     {"layer_types", .kind = DT_SHAPE_WINDOW}, \
@@ -266,6 +319,34 @@ static const struct dt_shape_family families[] = {
                   .positions = 131072, .vocabulary = 262208},
         .keys = {KEYS(block_keys), KEYS(gemma3_keys)},
         .window = DT_WINDOW_IN_TURNS,
+    },
+    [DT_MIXTRAL] = {
+        .model_type = "mixtral",
+        .architecture = "MixtralForCausalLM",
+        .title = "Mixtral",
+        .start = {.family = DT_MIXTRAL, .norm_eps = 1e-5f, .init_std = 0.02f, .rope_theta = 1e6f,
+                  .weigh_picks = true, .balance_share = 0.001f},
+        .keys = {KEYS(block_keys), KEYS(mixtral_keys)},
+        .window = DT_WINDOW_IF_SAID,
+    },
+    /* Where all layers have experts, nothing is made of intermediate_size. */
+    [DT_QWEN2_MOE] = {
+        .model_type = "qwen2_moe",
+        .architecture = "Qwen2MoeForCausalLM",
+        .title = "Qwen2-MoE",
+        .start = {.family = DT_QWEN2_MOE, LLAMA_START, .inner = 5632, .qkv_bias = true,
+                  .balance_share = 0.001f},
+        .keys = {KEYS(block_keys), KEYS(qwen2_moe_keys)},
+        .window = DT_WINDOW_BY_LAYER,
+    },
+    [DT_QWEN3_MOE] = {
+        .model_type = "qwen3_moe",
+        .architecture = "Qwen3MoeForCausalLM",
+        .title = "Qwen3-MoE",
+        .start = {.family = DT_QWEN3_MOE, LLAMA_START, .inner = 6144, .qk_norm = true,
+                  .balance_share = 0.001f},
+        .keys = {KEYS(block_keys), KEYS(qwen3_moe_keys)},
+        .window = DT_WINDOW_BY_LAYER,
     },
 };
 

@@ -10,10 +10,24 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
-enum extent { ONE, WIDTH, INNER, HEADS, KV_HEADS, QKV, HEAD_DIM, POSITIONS, VOCABULARY };
+enum extent {
+    ONE, /* behind another: there is no second dimension */
+    WIDTH,
+    INNER,
+    HEADS,
+    KV_HEADS,
+    QKV,
+    HEAD_DIM,
+    POSITIONS,
+    VOCABULARY,
+    EXPERTS,
+    EXPERT_INNER,
+    SHARED_INNER,
+};
 
 enum start {
     NORMAL,   /* of the deviation initializer_range */
@@ -33,7 +47,18 @@ enum cut {
     QKV_DIM1,
 };
 
-enum need { ALWAYS, UNTIED, QKV_BIASES, QK_NORMS, TWO_NORMS, FOUR_NORMS };
+enum need {
+    ALWAYS,
+    UNTIED,
+    QKV_BIASES,
+    QK_NORMS,
+    TWO_NORMS,
+    FOUR_NORMS,
+    ONE_MLP,     /* the same for all tokens */
+    ROUTED,      /* experts beside each other */
+    EACH_EXPERT, /* the same, and there is a tensor for each of them, whose number is in the name */
+    SHARED_EXPERT,
+};
 
 struct row {
     const char *name;
@@ -83,12 +108,28 @@ static const struct row llama_block[] = {
     [DT_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {HEAD_DIM}, NEUTRAL, WHOLE, QK_NORMS},
     [DT_LLAMA_O] = {"self_attn.o_proj.weight", {WIDTH, HEADS}, NORMAL, DIM1, ALWAYS},
     [DT_LLAMA_POST_NORM] = {"post_attention_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, TWO_NORMS},
-    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
-    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ALWAYS},
-    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1, ALWAYS},
+    [DT_LLAMA_GATE] = {"mlp.gate_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ONE_MLP},
+    [DT_LLAMA_UP] = {"mlp.up_proj.weight", {INNER, WIDTH}, NORMAL, DIM0, ONE_MLP},
+    [DT_LLAMA_DOWN] = {"mlp.down_proj.weight", {WIDTH, INNER}, NORMAL, DIM1, ONE_MLP},
     [DT_LLAMA_ATTENTION_OUT_NORM] = {"post_attention_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
     [DT_LLAMA_MLP_IN_NORM] = {"pre_feedforward_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
     [DT_LLAMA_MLP_OUT_NORM] = {"post_feedforward_layernorm.weight", {WIDTH}, NEUTRAL, WHOLE, FOUR_NORMS},
+    [DT_LLAMA_ROUTER] = {"mlp.gate.weight", {EXPERTS, WIDTH}, NORMAL, WHOLE, ROUTED},
+    [DT_LLAMA_EXPERT_GATE] = {"mlp.experts.%zu.gate_proj.weight", {EXPERT_INNER, WIDTH}, NORMAL, DIM0, EACH_EXPERT},
+    [DT_LLAMA_EXPERT_UP] = {"mlp.experts.%zu.up_proj.weight", {EXPERT_INNER, WIDTH}, NORMAL, DIM0, EACH_EXPERT},
+    [DT_LLAMA_EXPERT_DOWN] = {"mlp.experts.%zu.down_proj.weight", {WIDTH, EXPERT_INNER}, NORMAL, DIM1, EACH_EXPERT},
+    [DT_LLAMA_SHARED_SWITCH] = {"mlp.shared_expert_gate.weight", {ONE, WIDTH}, NORMAL, WHOLE, SHARED_EXPERT},
+    [DT_LLAMA_SHARED_GATE] = {"mlp.shared_expert.gate_proj.weight", {SHARED_INNER, WIDTH}, NORMAL, DIM0, SHARED_EXPERT},
+    [DT_LLAMA_SHARED_UP] = {"mlp.shared_expert.up_proj.weight", {SHARED_INNER, WIDTH}, NORMAL, DIM0, SHARED_EXPERT},
+    [DT_LLAMA_SHARED_DOWN] = {"mlp.shared_expert.down_proj.weight", {WIDTH, SHARED_INNER}, NORMAL, DIM1, SHARED_EXPERT},
+};
+/* What a Mixtral has under another name. */
+#define MIXTRAL "block_sparse_moe."
+static const char *const mixtral_names[DT_LLAMA_BLOCK_TENSORS] = {
+    [DT_LLAMA_ROUTER] = MIXTRAL "gate.weight",
+    [DT_LLAMA_EXPERT_GATE] = MIXTRAL "experts.%zu.w1.weight",
+    [DT_LLAMA_EXPERT_UP] = MIXTRAL "experts.%zu.w3.weight",
+    [DT_LLAMA_EXPERT_DOWN] = MIXTRAL "experts.%zu.w2.weight",
 };
 static const struct row llama_head[] = {
     [DT_LLAMA_NORM] = {"norm.weight", {WIDTH}, NEUTRAL, WHOLE, ALWAYS},
@@ -134,8 +175,21 @@ static bool has(const struct dt_shape *s, const struct row *row)
         return !s->branch_norms;
     case FOUR_NORMS:
         return s->branch_norms;
+    case ONE_MLP:
+        return s->experts == 0;
+    case ROUTED:
+    case EACH_EXPERT:
+        return s->experts > 0;
+    case SHARED_EXPERT:
+        return s->shared_inner > 0;
     }
     return false;
+}
+
+/* Tensors of a row. */
+static size_t many(const struct dt_shape *s, const struct row *row)
+{
+    return row->need == EACH_EXPERT ? s->experts : has(s, row);
 }
 
 static size_t extent(const struct dt_shape *s, enum extent e)
@@ -150,6 +204,9 @@ static size_t extent(const struct dt_shape *s, enum extent e)
         [HEAD_DIM] = s->head_dim,
         [POSITIONS] = s->positions,
         [VOCABULARY] = s->vocabulary,
+        [EXPERTS] = s->experts,
+        [EXPERT_INNER] = s->expert_inner,
+        [SHARED_INNER] = s->shared_inner,
     };
     return sizes[e];
 }
@@ -159,8 +216,7 @@ static size_t unit_elements(const struct dt_shape *s, size_t unit)
     struct table t = table_of(s, unit);
     size_t n = 0;
     for (const struct row *row = t.rows; row < t.rows + t.count; row++)
-        if (has(s, row))
-            n += extent(s, row->dims[0]) * extent(s, row->dims[1]);
+        n += many(s, row) * extent(s, row->dims[0]) * extent(s, row->dims[1]);
     return n;
 }
 
@@ -169,7 +225,7 @@ static size_t unit_tensors(const struct dt_shape *s, size_t unit)
     struct table t = table_of(s, unit);
     size_t n = 0;
     for (const struct row *row = t.rows; row < t.rows + t.count; row++)
-        n += has(s, row);
+        n += many(s, row);
     return n;
 }
 
@@ -184,9 +240,16 @@ size_t dt_shape_params(const struct dt_shape *s)
     return unit_elements(s, 0) + s->layers * unit_elements(s, 1) + unit_elements(s, s->layers + 1);
 }
 
+size_t dt_shape_active_params(const struct dt_shape *s)
+{
+    size_t idle = s->experts - s->expert_picks;
+    return dt_shape_params(s) - s->layers * idle * 3 * s->expert_inner * s->width;
+}
+
 size_t dt_shape_tensor_count(const struct dt_shape *s)
 {
-    assert(s->layers <= DT_LAYERS_MOST); /* gcc 14 minds a sum that wraps around */
+    /* gcc 14 minds a sum that wraps around */
+    assert(s->layers <= DT_LAYERS_MOST && s->experts <= DT_EXPERTS_MOST);
     return unit_tensors(s, 0) + s->layers * unit_tensors(s, 1) + unit_tensors(s, s->layers + 1);
 }
 
@@ -198,9 +261,25 @@ static void set_unit_name(struct dt_tensor *t, const struct dt_shape *s)
         snprintf(t->unit_name, sizeof t->unit_name, t->unit == 0 ? "embed" : "head");
 }
 
-static void set_name(struct dt_tensor *t, const struct dt_shape *s, const char *name)
+/* Behind that of the unit. */
+static void put_own_name(const struct dt_tensor *t, const struct dt_shape *s, const struct row *row,
+                         char *out, size_t size)
+{
+    bool block = t->unit > 0 && t->unit <= s->layers;
+    const char *other = s->family == DT_MIXTRAL && block ? mixtral_names[t->which] : NULL;
+    const char *name = other ? other : row->name;
+    const char *number = row->need == EACH_EXPERT ? strstr(name, "%zu") : NULL;
+    if (number)
+        snprintf(out, size, "%.*s%zu%s", (int)(number - name), name, t->expert, number + 3);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+static void set_name(struct dt_tensor *t, const struct dt_shape *s, const struct row *row)
 {
     bool gpt2 = s->family == DT_GPT2;
+    char name[48];
+    put_own_name(t, s, row, name, sizeof name);
     const char *prefix = !gpt2 ? "model." : s->tied ? "" : "transformer.";
     if (t->unit == s->layers + 1 && t->which == (gpt2 ? DT_GPT2_LM_HEAD : DT_LLAMA_LM_HEAD))
         prefix = "";
@@ -221,6 +300,18 @@ static void set_start(struct dt_tensor *t, const struct dt_shape *s, enum start 
         t->init_value = 1 - dt_shape_norm_plus(s);
 }
 
+static void put_tensor(struct dt_tensor *t, const struct dt_shape *s, const struct row *row)
+{
+    t->dims[0] = extent(s, row->dims[0]);
+    t->dims[1] = extent(s, row->dims[1]);
+    t->rank = row->dims[1] == ONE ? 1 : 2;
+    t->count = t->dims[0] * t->dims[1];
+    t->decay = t->rank == 2;
+    set_unit_name(t, s);
+    set_name(t, s, row);
+    set_start(t, s, row->start);
+}
+
 /* Returns where the next unit's go. */
 static struct dt_tensor *put_unit(struct dt_tensor *t, const struct dt_shape *s, size_t unit)
 {
@@ -228,21 +319,15 @@ static struct dt_tensor *put_unit(struct dt_tensor *t, const struct dt_shape *s,
     size_t index = 0, offset = 0;
     for (size_t i = 0; i < table.count; i++) {
         const struct row *row = &table.rows[i];
-        if (!has(s, row))
-            continue;
-        t->unit = unit;
-        t->index = index++;
-        t->which = i;
-        t->offset = offset;
-        t->dims[0] = extent(s, row->dims[0]);
-        t->dims[1] = extent(s, row->dims[1]);
-        t->rank = row->dims[1] == ONE ? 1 : 2;
-        t->count = t->dims[0] * t->dims[1];
-        t->decay = t->rank == 2;
-        set_unit_name(t, s);
-        set_name(t, s, row->name);
-        set_start(t, s, row->start);
-        offset += t++->count;
+        for (size_t expert = 0; expert < many(s, row); expert++) {
+            t->unit = unit;
+            t->index = index++;
+            t->which = i;
+            t->expert = expert;
+            t->offset = offset;
+            put_tensor(t, s, row);
+            offset += t++->count;
+        }
     }
     return t;
 }

@@ -33,7 +33,8 @@ bool dt_shape_is_local(const struct dt_shape *s, size_t layer)
 static int read_size(const struct dt_shape_reading *r)
 {
     int64_t window = WINDOW_USUAL;
-    if (!cJSON_GetObjectItemCaseSensitive(r->object, "sliding_window"))
+    bool usual = dt_shape_family(r->shape->family)->window != DT_WINDOW_IF_SAID;
+    if (usual && !cJSON_GetObjectItemCaseSensitive(r->object, "sliding_window"))
         r->shape->window = WINDOW_USUAL;
     if (!dt_json_has(r->object, "sliding_window"))
         return 0;
@@ -120,6 +121,7 @@ int dt_shape_read_window(const struct dt_shape_reading *r)
     case DT_WINDOW_NONE:
         return 0;
     case DT_WINDOW_ALWAYS:
+    case DT_WINDOW_IF_SAID:
         return read_size(r) < 0 ? -1 : check_layer_types(r);
     case DT_WINDOW_BY_LAYER:
         return read_layers(r) < 0 ? -1 : check_layer_types(r);

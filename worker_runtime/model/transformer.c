@@ -347,6 +347,7 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
         return -1;
     to->batch = p->batch;
     to->first_sample = p->t->first_sample;
+    to->balance = p->t->balance;
     load_places(p, to);
     if (first)
         load_words(p, to->ids, ids, -1);
@@ -486,6 +487,12 @@ void dt_transformer_count(struct dt_transformer *t, uint64_t first_sample)
     t->first_sample = first_sample;
 }
 
+void dt_transformer_balance(struct dt_transformer *t, double share)
+{
+    assert(t->shape.balance_experts);
+    t->balance = share;
+}
+
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward)
 {
     *forward = t->forward_ns;
@@ -512,7 +519,7 @@ static int find_tensors(struct dt_transformer *t, struct dt_err *err)
     for (const struct dt_tensor *n = tensors; n < tensors + count; n++) {
         if (n->unit == 0)
             t->embed_at[n->which] = n->offset * elem;
-        else if (n->unit == 1) {
+        else if (n->unit == 1 && n->expert == 0) { /* others of a row are behind the first */
             t->block_at[n->which] = n->offset * elem;
             t->block_count[n->which] = dt_packed_numbers(n);
         } else if (n->unit == head_unit(t))

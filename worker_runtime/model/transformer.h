@@ -59,6 +59,14 @@ void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters);
 /* The number of the next micro-batch's first sample among all of the run: what goes by dropout
  * hangs on it, and not on the rank. */
 void dt_transformer_count(struct dt_transformer *t, uint64_t first_sample);
+/* What the auxiliary loss of the next micro-batches counts, whose routers' picks it wants spread
+ * evenly over the experts of all blocks: its gradients, multiplied by SHARE, join the others; 0,
+ * which it is at first: they do not. Of a shape with balance_experts alone. It is
+ *
+ *     experts * the sum over experts of (picks / rows) * (mean probability)
+ *
+ * of the rows of all blocks together, as Hugging Face's classes have it. */
+void dt_transformer_balance(struct dt_transformer *t, double share);
 
 /* IDS and TARGETS: [batch, positions], host memory; a negative target does not count. *LOSS_SUM
  * grows by the losses of all targets that count, unscaled. Gradients, multiplied by SCALE, are

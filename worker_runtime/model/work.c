@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/model/block.h"
+#include "worker_runtime/model/experts.h"
 #include "worker_runtime/model/head.h"
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/half.h"
@@ -157,6 +158,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .nf4 = t->options.nf4,
         .nf4_type = t->options.nf4_type,
         .train = w->train,
+        .counts = slot->counts ? slot->counts + w->block * t->shape.experts : NULL,
         .input = slot->inputs[w->block],
         .dstream = slot->dstream,
         .kept = &slot->kept[w->block],
@@ -179,8 +181,13 @@ static void block_forward(struct dt_transformer *t, const struct dt_work *w, boo
 static void block_backward(struct dt_transformer *t, const struct dt_work *w)
 {
     struct dt_block b = block_of(t, w);
+    const struct dt_activation_slot *slot = slot_of(t, w);
     if (w->again)
         block_forward(t, w, false);
+    if (slot->counts && slot->balance > 0) {
+        dt_experts_balance(&t->shape, rows_of(w), slot->counts, slot->balance, t->a.dprobs);
+        b.dprobs = t->a.dprobs;
+    }
     if (t->shape.family == DT_GPT2)
         dt_gpt2_backward(&b);
     else

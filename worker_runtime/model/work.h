@@ -21,6 +21,7 @@ struct dt_transformer {
     struct dt_lora_pair *pairs;                /* [layers, pair_count]; NULL: no adapters */
     size_t pair_count;
     uint64_t first_sample; /* of the micro-batch that goes forward next */
+    double balance;        /* of it, too */
     float *losses;         /* host memory, as are these */
     int32_t *places, *words;
     uint64_t forward_ns, backward_ns;

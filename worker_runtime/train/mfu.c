@@ -47,7 +47,7 @@ double dt_mfu_flops_per_token(const struct dt_shape *s, size_t positions)
     size_t looked_up = s->tied ? 0 : s->vocabulary * s->width;
     if (s->family == DT_GPT2)
         looked_up += s->positions * s->width;
-    double weights = (double)(dt_shape_params(s) - looked_up), read = 0;
+    double weights = (double)(dt_shape_active_params(s) - looked_up), read = 0;
     for (size_t layer = 0; layer < s->layers; layer++) {
         size_t window = dt_shape_window(s, layer);
         read += (double)(window > 0 && window < positions ? window : positions);

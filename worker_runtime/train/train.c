@@ -46,6 +46,15 @@ static int learn(struct dt_trainer *t, size_t batch, float scale, struct dt_loss
                                 &sums->loss, err);
 }
 
+/* The auxiliary loss of experts is a mean over rows: each micro-batch counts by its samples. */
+static void balance_experts(struct dt_trainer *t)
+{
+    const struct dt_shape *s = &t->config->model.shape;
+    if (s->balance_experts)
+        dt_transformer_balance(t->model, (double)s->balance_share * t->scaler.scale *
+                                             (double)t->batch.micro / (double)t->batch.train);
+}
+
 /* The loss is the mean over the TARGETS of the whole step: a mean of means of micro-batches would
  * give those of one with few targets more weight. */
 static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *sums,
@@ -55,6 +64,7 @@ static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *
     float scale = (float)(t->scaler.scale / (double)targets);
     if (t->stages)
         return dt_stages_train(t, scale, &sums->loss, &times->data, err);
+    balance_experts(t);
     for (int m = 0; m < all; m++) {
         double begun = seconds();
         if (m < mine && dt_feed_micro_batch(t, m, err) < 0)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Models with experts: the same losses in any world and at any stage, checkpoints that others open, and what is refused.
+
+import json
+import re
+import struct
+import subprocess
+
+import tap
+import training
+
+COMMON = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "max_position_embeddings": 32, "vocab_size": 320, "num_experts_per_tok": 2}
+MIXTRAL = {**COMMON, "model_type": "mixtral", "intermediate_size": 36, "num_local_experts": 5}
+QWEN2 = {**COMMON, "model_type": "qwen2_moe", "num_experts": 6, "moe_intermediate_size": 20,
+         "shared_expert_intermediate_size": 28, "tie_word_embeddings": True}
+QWEN3 = {**COMMON, "model_type": "qwen3_moe", "num_experts": 7, "moe_intermediate_size": 24, "norm_topk_prob": True, "head_dim": 12}
+# An auxiliary loss that shows.
+EVEN = {"output_router_logits": True, "router_aux_loss_coef": 0.3}
+
+
+@training.story
+def same_losses(s):
+    """one, two and three ranks have the same losses at each stage, each micro-batch with its own auxiliary loss"""
+    for model in (MIXTRAL, QWEN2, QWEN3):
+        kind = model["model_type"]
+        alone = s.config(kind + ".json", model={**model, **EVEN}, accumulation=6)
+        s.run(alone)
+        for world, stage in ((1, 3), (2, 0), (2, 1), (2, 3), (3, 2), (3, 3)):
+            what = "%s: %d ranks, stage %d" % (kind, world, stage)
+            c = s.config("%s%d%d.json" % (kind, world, stage), model={**model, **EVEN}, accumulation=6 // world, stage=stage)
+            s.run(c, world=world)
+            training.close(s.losses(c), s.losses(alone), 1e-5, what)
+            norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+            training.close(*norms, 1e-4, "norms, " + what)
+    plain = s.config("plain.json", model=QWEN3, accumulation=6)
+    s.run(plain)
+    if abs(s.losses(plain)[-1] - s.losses(alone)[-1]) < 1e-5:
+        raise AssertionError("the auxiliary loss changes nothing")
+
+
+@training.story
+def recomputed(s):
+    """the same bits where blocks are gone through again, and without an auxiliary loss where nobody asks for one"""
+    for model in (MIXTRAL, QWEN2):
+        kind = model["model_type"]
+        kept = s.config(kind + ".json", model=model)
+        again = s.config(kind + "again.json", model={**model, "router_aux_loss_coef": 0.3}, activation_checkpointing={})
+        s.run(kept)
+        s.run(again)
+        tap.check_equal(s.losses(again), s.losses(kept), kind)
+
+
+def names_in(path):
+    with open(path, "rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        return {name for name in json.loads(f.read(size)) if name != "__metadata__"}
+
+
+def said(s, *words, status=0):
+    done = subprocess.run([s.tools.train, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          preexec_fn=tap.die_with_parent)
+    tap.check_equal(done.returncode, status, "exit status of %r; it said\n%s\n" % (words, done.stderr))
+    return done.stdout + (done.stderr if status else "")
+
+
+@training.story
+def checkpoints(s):
+    """a checkpoint goes on in another world, has Hugging Face's names, and is a model to begin with and to generate with"""
+    wanted = {"mixtral": "model.layers.1.block_sparse_moe.experts.4.w2.weight model.layers.0.block_sparse_moe.gate.weight",
+              "qwen2_moe": "model.layers.1.mlp.experts.5.up_proj.weight model.layers.0.mlp.shared_expert_gate.weight "
+                           "model.layers.0.mlp.shared_expert.down_proj.weight",
+              "qwen3_moe": "model.layers.1.mlp.experts.6.gate_proj.weight model.layers.0.mlp.gate.weight"}
+    for stage, model in enumerate((MIXTRAL, QWEN2, QWEN3), 1):
+        kind, folder = model["model_type"], s.path(model["model_type"])
+        whole = s.config(kind + ".json", model=model, stage=stage)
+        s.run(whole, world=2)
+        half = s.config(kind + "half.json", model=model, stage=stage, save_dir=folder)
+        s.run(half, "--set", "train.steps=4", world=2)
+        s.run(half, world=3).expect(r"resumed from .*: step 4$")
+        training.close(s.losses(half)[-4:], s.losses(whole)[4:], 1e-5, kind)
+        said(s, "export", folder, "--to", "hf", "-o", s.path(kind + "hf"))
+        names = names_in(s.path(kind + "hf", "model.safetensors"))
+        for name in wanted[kind].split():
+            if name not in names:
+                raise AssertionError("%s is not among %r" % (name, sorted(names)))
+        begun = s.config(kind + "begun.json", model={}, steps=1, validation_batches=1)
+        with open(begun, encoding="utf-8") as f:
+            c = json.load(f)
+        c["model"] = {"weights": s.path(kind + "hf")}
+        with open(begun, "w", encoding="utf-8") as f:
+            json.dump(c, f)
+        s.run(begun)
+        if s.losses(begun)[0] > s.losses(whole)[3]:
+            raise AssertionError("what was begun with has learnt nothing: %r, %r" % (s.losses(begun), s.losses(whole)))
+        one = said(s, "generate", s.path(kind + "hf"), "--prompt", "The ", "--max-new-tokens", "20", "--temperature", "0")
+        tap.check_equal(said(s, "generate", folder, "--prompt", "The ", "--max-new-tokens", "20", "--temperature", "0"), one, "text")
+
+
+@training.story
+def is_refused(s):
+    """what experts do not go with, and what cannot be, is said in a sentence that names it"""
+    rows = (({}, {"lora": {"r": 2}}, r"lora: adapters are not made for the experts of a model so far"),
+            ({}, {"dpo": {}}, r"dpo: models with experts are not trained with pairs of answers so far"),
+            ({}, {"parallel": {"tensor": 2}}, r"parallel.tensor: experts are not cut so far; drop it"),
+            ({}, {"parallel": {"pipeline": 2}}, r"parallel.pipeline: layers with experts are not shared so far; drop it"),
+            ({}, {"parallel": {"context": 2}}, r"parallel.context: samples of models with experts are not shared so far; drop it"),
+            ({}, {"device": "cuda"}, r"models with experts are trained on CPUs alone so far"),
+            ({"num_experts_per_tok": 8}, {}, r"num_experts_per_tok: there are fewer experts than that"),
+            ({"num_experts": 1025}, {}, r"num_experts: .*1024"),
+            ({"decoder_sparse_step": 2}, {}, r"decoder_sparse_step: it changes what a model computes, and is not implemented"),
+            ({"mlp_only_layers": [0]}, {}, r"mlp_only_layers: it changes what a model computes, and is not implemented"),
+            ({"moe_intermediate_size": None}, {}, r"\"moe_intermediate_size\" is missing"))
+    for number, (model, keys, words) in enumerate(rows):
+        c = s.config("refused%d.json" % number, model={**QWEN3, **model}, **keys)
+        s.run(c, status=2, world=0).expect(words)
+    folder = s.path("saved")
+    s.run(s.config("saved.json", model=QWEN3, steps=1, save_dir=folder))
+    for words, why in ((("--to", "gguf", "-o", s.path("x.gguf")), "a model of this family is not written as GGUF yet"),
+                       (("--to", "hf", "--dtype", "nf4", "-o", s.path("x")), "a model with experts is not rounded to 4 bits so far")):
+        out = said(s, "export", folder, *words, status=2)
+        if why not in out:
+            raise AssertionError("not %r: %s" % (why, out))
+
+
+@training.story
+def estimated(s):
+    """an estimate counts all experts, and what is told of a run is the model's name"""
+    c = s.config("c.json", model=QWEN3)
+    block = 3 * 24 * 48 * 7 + 48 * 7 + 3 * 48 * 48 + 2 * 48 + 2 * 12
+    numbers = 2 * block + 2 * 320 * 48 + 48
+    out = said(s, "--estimate=" + c)
+    if not re.search(r"^\* 0 +%d KiB" % round(numbers * 4 / 1024), out, re.M):
+        raise AssertionError("not %d numbers:\n%s" % (numbers, out))
+    s.run(c).expect(r"Qwen3-MoE")
+
+
+training.main()
