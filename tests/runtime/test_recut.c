@@ -16,14 +16,16 @@ static const struct dt_shape shapes[] = {
     {DT_LLAMA, 1, 4, 4, 8, 2, 12, 6, 140000, 1e-5f, 100, 0.02f, .tied = true},
     {DT_GPT2, 5, 4, 4, 8, 2, 12, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
     {DT_LLAMA, 5, 4, 2, 8, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = false},
+    {DT_QWEN2_MOE, 2, 4, 2, 10, 4, 6, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true, .experts = 6,
+     .expert_picks = 2, .expert_inner = 3, .shared_inner = 5},
 };
 
 struct play {
     const struct dt_shape *shape;
-    int tensor, stages;
+    int tensor, stages; /* of a model with experts: ranks that share these, in place of stages */
 };
 
-#define STAGES_MOST 4
+#define STAGES_MOST 6
 
 /* All that stands between a model and its cut on one rank. */
 struct cut {
@@ -43,14 +45,20 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
     int data = ranks / p->tensor / p->stages;
     size_t layers = p->shape->layers, stages = (size_t)p->stages;
     *c = (struct cut){.recut = {.mesh = {{p->stages, data, 1, 1, p->tensor}}, .world = world}};
+    bool experts = p->shape->experts > 0;
+    if (experts)
+        c->recut.mesh = (struct dt_mesh_shape){{1, data, 1, p->stages, 1}};
     CHECK_OK(dt_shape_cut(p->shape, (size_t)p->tensor, &c->part, &err), err);
     struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
     for (size_t i = 0; i < stages; i++) {
         const struct dt_stage stage = {layers * i / stages, layers * (i + 1) / stages};
         c->of_stage[i] = dt_shape_tensors(&c->part, &err);
-        dt_stage_keep(&c->part, &stage, c->of_stage[i]);
+        if (experts)
+            dt_shape_keep_experts(&c->part, stages, i, c->of_stage[i]);
+        else
+            dt_stage_keep(&c->part, &stage, c->of_stage[i]);
     }
-    c->parts = c->of_stage[place.index[DT_MESH_PP]];
+    c->parts = c->of_stage[place.index[experts ? DT_MESH_EP : DT_MESH_PP]];
     c->recut.parts = c->of_stage;
     c->whole = (struct dt_ckpt_model){.shape = p->shape,
                                       .tensors = dt_shape_tensors(p->shape, &err),
@@ -152,7 +160,8 @@ TEST(elements_go_to_who_has_them_and_back)
         int shape, ranks, tensor, stages;
     } rows[] = {{0, 2, 2, 1}, {0, 4, 2, 1}, {0, 4, 4, 1}, {1, 4, 4, 1}, {1, 6, 2, 1}, {1, 4, 2, 1},
                 {2, 2, 2, 1}, {2, 6, 2, 1}, {3, 4, 4, 1}, {3, 8, 4, 1}, {4, 4, 2, 1}, {5, 2, 1, 2},
-                {5, 6, 1, 3}, {5, 8, 2, 2}, {5, 8, 2, 4}, {6, 3, 1, 3}, {6, 8, 2, 2}, {6, 8, 4, 2}};
+                {5, 6, 1, 3}, {5, 8, 2, 2}, {5, 8, 2, 4}, {6, 3, 1, 3}, {6, 8, 2, 2}, {6, 8, 4, 2},
+                {7, 2, 1, 2}, {7, 6, 1, 3}, {7, 6, 1, 6}, {7, 4, 1, 2}};
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct play p = {&shapes[rows[i].shape], rows[i].tensor, rows[i].stages};
         CHECK_ROW("shape %d, %d ranks, %d of them for tensors, %d stages", rows[i].shape,

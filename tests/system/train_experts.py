@@ -3,7 +3,10 @@
 # Models with experts: the same losses in any world and at any stage, checkpoints that others open, and what is refused.
 
 import json
+import os
 import re
+import shutil
+import signal
 import struct
 import subprocess
 
@@ -106,6 +109,7 @@ def is_refused(s):
             ({}, {"parallel": {"tensor": 2}}, r"parallel.tensor: experts are not cut so far; drop it"),
             ({}, {"parallel": {"pipeline": 2}}, r"parallel.pipeline: layers with experts are not shared so far; drop it"),
             ({}, {"parallel": {"context": 2}}, r"parallel.context: samples of models with experts are not shared so far; drop it"),
+            ({}, {"parallel": {"context": 2, "expert": 7}}, r"parallel.context: samples of models with experts are not shared so far; drop it"),
             ({}, {"device": "cuda"}, r"models with experts are trained on CPUs alone so far"),
             ({"num_experts_per_tok": 8}, {}, r"num_experts_per_tok: there are fewer experts than that"),
             ({"num_experts": 1025}, {}, r"num_experts: .*1024"),
@@ -115,6 +119,9 @@ def is_refused(s):
     for number, (model, keys, words) in enumerate(rows):
         c = s.config("refused%d.json" % number, model={**QWEN3, **model}, **keys)
         s.run(c, status=2, world=0).expect(words)
+    out = said(s, "--suggest=" + s.config("suggest.json", model=QWEN3), status=2)
+    if "what a model with experts costs is not predicted so far" not in out:
+        raise AssertionError(out)
     folder = s.path("saved")
     s.run(s.config("saved.json", model=QWEN3, steps=1, save_dir=folder))
     for words, why in ((("--to", "gguf", "-o", s.path("x.gguf")), "a model of this family is not written as GGUF yet"),
@@ -134,6 +141,82 @@ def estimated(s):
     if not re.search(r"^\* 0 +%d KiB" % round(numbers * 4 / 1024), out, re.M):
         raise AssertionError("not %d numbers:\n%s" % (numbers, out))
     s.run(c).expect(r"Qwen3-MoE")
+
+
+@training.story
+def shared_among_ranks(s):
+    """ranks that share the experts of each block have the losses of one rank, with and without others beside them, at each stage"""
+    for model in (MIXTRAL, QWEN2, QWEN3):
+        kind = model["model_type"]
+        model = {**model, "num_local_experts" if kind == "mixtral" else "num_experts": 6, **EVEN}
+        alone = s.config(kind + ".json", model=model, accumulation=12, validation_batches=5, validate_every=4, data={"validation": s.data})
+        wanted = float(s.run(alone).expect(r"validation\D*([\d.]+)").group(1))
+        for world, expert, stage in ((2, 2, 0), (3, 3, 1), (4, 2, 2), (4, 2, 3), (6, 6, 3)):
+            what = "%s: %d ranks, %d to the experts, stage %d" % (kind, world, expert, stage)
+            c = s.config("%s%d%d%d.json" % (kind, world, expert, stage), model=model, accumulation=12 // world, stage=stage,
+                         parallel={"expert": expert}, validation_batches=5, validate_every=4, data={"validation": s.data})
+            program = s.run(c, world=world)
+            program.expect(r"^%d ranks share the experts of each block; %d such team" % (expert, world // expert))
+            training.close(s.losses(c), s.losses(alone), 1e-5, what)
+            norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+            training.close(*norms, 1e-4, "norms, " + what)
+            training.close([float(program.expect(r"validation\D*([\d.]+)").group(1))], [wanted], 1e-4, "validation, " + what)
+
+
+@training.story
+def shared_goes_on(s):
+    """a checkpoint of ranks that share experts goes on in any other world, and theirs in that; so does a folder to begin with"""
+    model = {**QWEN2, **EVEN}
+    worlds = ((1, 1), (4, 2), (3, 3), (2, 1))
+    whole = s.config("whole.json", model=model, accumulation=12)
+    s.run(whole)
+    for world, expert in worlds:
+        half = s.config("half%d%d.json" % (world, expert), model=model, accumulation=12 // world, parallel={"expert": expert},
+                        save_dir=s.path("half%d%d" % (world, expert)))
+        s.run(half, "--set", "train.steps=4", world=world)
+    for number, (world, expert) in enumerate(worlds):
+        for other, before in enumerate(worlds):
+            name = "from%d%dto%d%d" % (*before, world, expert)
+            shutil.copytree(s.path("half%d%d" % before), s.path(name))
+            c = s.config(name + ".json", model=model, accumulation=12 // world, parallel={"expert": expert}, stage=(number + other) % 4,
+                         save_dir=s.path(name))
+            s.run(c, world=world).expect(r"resumed from .*: step 4$")
+            training.close(s.losses(c), s.losses(whole)[4:], 1e-5, name)
+    begun = [s.config("begun%d.json" % expert, model=model, accumulation=2, batch=4, steps=2, parallel={"expert": expert}) for expert in (1, 2)]
+    for c in begun:
+        s.run(c, "--init-from", s.path("half42", "step-00000004"), world=2)
+    training.close(s.losses(begun[1]), s.losses(begun[0]), 1e-5, "begun from its weights")
+
+
+@training.story
+def comes_back(s):
+    """of ranks that share experts, one that is killed costs no step"""
+    model, more = {**MIXTRAL, "num_local_experts": 4}, {"steps": 40, "accumulation": 3}
+    c = s.config("killed.json", model=model, vault_every=1, parallel={"expert": 2}, **more)
+    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
+    program.expect(r"^step +6/")
+    os.kill(s.workers(program)[3], signal.SIGKILL)
+    back = int(program.expect(r"^back at step (\d+)").group(1))
+    program.expect(r"^step +%d/" % (back + 1))
+    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    alone = s.config("alone.json", model=model, **more)
+    s.run(alone)
+    training.close(s.losses(c), s.losses(alone), 1e-4, "4 ranks, one of which was killed")
+
+
+@training.story
+def sharing_is_refused(s):
+    """what cannot be shared is said before anything is trained"""
+    rows = ((QWEN3, {"parallel": {"expert": 2}}, 2, r"parallel.expert: 7 experts cannot be cut by 2; this model can be cut by 7$"),
+            (QWEN3, {"parallel": {"expert": 7}}, 2, r"parallel.expert: 7 does not divide the number of ranks, 2, and of this host"),
+            (training.LLAMA, {"parallel": {"expert": 2}}, 2, r"parallel.expert: this model has no experts; drop it"),
+            (QWEN2, {"parallel": {"expert": 2}, "dynamic_accumulation": True}, 2, r"parallel.expert: it does not go with train.dynamic_accumulation"),
+            (QWEN2, {"parallel": {"expert": 2, "tensor": 2}}, 4, r"parallel.tensor: experts are not cut so far; drop it, or give parallel.expert"))
+    for number, (model, keys, world, words) in enumerate(rows):
+        program = s.start(s.config("refused%d.json" % number, model=model, **keys), world=world)
+        if program.end() == 0:
+            raise AssertionError("%r: not refused" % keys)
+        program.expect(words)
 
 
 training.main()

@@ -26,12 +26,25 @@ struct walk {
     bool all;            /* what the first of those who have the same counts for, too */
 };
 
+/* Of parts: stages, or ranks that share experts. */
+static size_t lists(const struct dt_ckpt_model *m)
+{
+    const struct dt_mesh_shape *mesh = &m->recut->mesh;
+    return (size_t)mesh->size[DT_MESH_PP] * (size_t)mesh->size[DT_MESH_EP];
+}
+
+/* One of both is always 0. */
+static size_t list_of(const struct dt_mesh_place *place)
+{
+    return (size_t)place->index[DT_MESH_PP] + (size_t)place->index[DT_MESH_EP];
+}
+
 /* STAGES: how each one's shards lie. */
 static struct walk walk_of(const struct dt_ckpt_model *m, const struct dt_layout *stages,
                            const struct dt_layout *file, size_t unit, int rank, bool all)
 {
     struct dt_mesh_place place = dt_mesh_place(&m->recut->mesh, rank);
-    size_t stage = (size_t)place.index[DT_MESH_PP];
+    size_t stage = list_of(&place);
     struct walk w = {.m = m,
                      .parts = m->recut->parts[stage],
                      .here = &stages[stage].unit[unit],
@@ -54,11 +67,12 @@ static const struct dt_tensor *tensor_at(struct walk *w)
     return &t[w->tensor];
 }
 
-/* An earlier stage has the same: the words, where the head is tied. */
+/* An earlier stage has the same: the words, where the head is tied; or an earlier rank of those who
+ * share experts, what is no expert. */
 static bool is_earlier(const struct walk *w)
 {
     bool earlier = false;
-    for (int i = 0; i < w->place.index[DT_MESH_PP]; i++)
+    for (size_t i = 0; i < list_of(&w->place); i++)
         earlier = earlier || w->m->recut->parts[i][w->tensor].count > 0;
     return earlier;
 }
@@ -228,7 +242,7 @@ static int lay_stage(const struct dt_ckpt_model *m, size_t stage, size_t units,
 
 static int lay_stages(struct exchange *x, struct dt_err *err)
 {
-    size_t count = (size_t)x->m->recut->mesh.size[DT_MESH_PP];
+    size_t count = lists(x->m);
     x->stages = calloc(count, sizeof *x->stages);
     if (!x->stages)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", count);
@@ -240,7 +254,7 @@ static int lay_stages(struct exchange *x, struct dt_err *err)
 
 static void forget_stages(struct exchange *x)
 {
-    for (int i = 0; x->stages && i < x->m->recut->mesh.size[DT_MESH_PP]; i++)
+    for (size_t i = 0; x->stages && i < lists(x->m); i++)
         dt_layout_finish(&x->stages[i]);
     free(x->stages);
 }
@@ -288,9 +302,9 @@ int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_stat
 int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, struct dt_err *err)
 {
     *most = 0;
-    for (int i = 0; i < m->recut->mesh.size[DT_MESH_PP]; i++) {
+    for (size_t i = 0; i < lists(m); i++) {
         struct dt_layout l;
-        if (lay_stage(m, (size_t)i, units, &l, err) < 0)
+        if (lay_stage(m, i, units, &l, err) < 0)
             return -1;
         *most = l.shard > *most ? l.shard : *most;
         dt_layout_finish(&l);

@@ -112,10 +112,29 @@ static int check_context(const struct dt_config *c, struct dt_err *err)
                       c->parallel.context, pieces, positions, positions / pieces * pieces);
 }
 
+/* Ranks of a team wait for each other in each block, so all have as many micro-steps. */
+static int check_experts(const struct dt_config *c, struct dt_err *err)
+{
+    struct dt_shape part;
+    if (c->model.shape.experts == 0)
+        return dt_err_set(err, DT_E_USAGE, "parallel.expert: this model has no experts; drop it");
+    if (c->train.balance != DT_BALANCE_OFF)
+        return dt_err_set(
+            err, DT_E_USAGE,
+            "parallel.expert: it does not go with train.dynamic_accumulation so far, as "
+            "those who share experts have the same work; drop one of them");
+    if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.expert, &part, err) < 0)
+        return dt_err_wrap(err, "parallel.expert");
+    return 0;
+}
+
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
     struct dt_config *c = &r->draft->c;
+    c->parallel.expert = r->draft->expert > 0 ? r->draft->expert : 1;
     if (settle_tensor(r) < 0 || settle_pipeline(r) < 0 || settle_context(r) < 0)
+        return -1;
+    if (c->parallel.expert > 1 && c->has_model && check_experts(c, r->err) < 0)
         return -1;
     if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1) ||
         !c->has_model)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of a job share its work: along each dimension of a mesh they share another thing.
  * Ranks are numbered along the last dimension first, so neighbours in it are on one host.
- * DT_MESH_EP is 1 today.
  *
  * Whoever shares work with other ranks asks the axis of its dimension who and how many they are;
  * what the whole job has to agree on goes over the world. */

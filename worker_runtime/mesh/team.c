@@ -39,3 +39,12 @@ void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype t
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
     t->bytes += (uint64_t)dt_coll_size(t->group) * count * dt_dtype_size(type);
 }
+
+void dt_team_swap(struct dt_team *t, const void *from, void *to, size_t count, enum dt_dtype type)
+{
+    if (t->failed || count == 0)
+        return;
+    int64_t since = dt_clock_monotonic_ns();
+    t->failed = dt_coll_all_to_all(t->group, from, to, count, type, &t->err) < 0;
+    t->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks that compute one block together, each with some of its tensors or with some positions
- * of each sample: what they add up and tell each other in the midst of it. These calls are void, as
- * ops are: the first failure is kept, nothing is exchanged from then on, and whoever computes asks
- * for it at its next stop. */
+/* The ranks that compute one block together, each with some of its tensors, of its experts or of
+ * the positions of each sample: what they add up and tell each other in the midst of it. These
+ * calls are void, as ops are: the first failure is kept, nothing is exchanged from then on, and
+ * whoever computes asks for it at its next stop. */
 #ifndef DT_WORKER_RUNTIME_MESH_TEAM_H
 #define DT_WORKER_RUNTIME_MESH_TEAM_H
 
@@ -25,6 +25,9 @@ void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype ty
 /* The other way: each one's own place becomes the sum of what all have there; the rest of ALL is of
  * no use then. */
 void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype type);
+
+/* TO[r * count ...] = what rank r has at FROM[own index * count ...]. T is one. */
+void dt_team_swap(struct dt_team *t, const void *from, void *to, size_t count, enum dt_dtype type);
 
 static inline bool dt_team_is_first(const struct dt_team *t)
 {

@@ -44,6 +44,7 @@ struct sizes {
     size_t rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight,
         elem;
     size_t experts, picks, shared_inner, counts; /* COUNTS: of all layers; 0: none */
+    size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
     bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head;
     struct dt_stage stage;
@@ -72,6 +73,13 @@ static size_t adapted_outputs(const struct dt_shape *s, const struct dt_lora *l)
     return last->outs_at + last->out;
 }
 
+/* That experts of this rank may get, for each row of a micro-batch. */
+static size_t rows_sent(const struct dt_shape *s)
+{
+    size_t picks = s->expert_picks, own = dt_shape_own_experts(s);
+    return s->expert_parts > 1 ? s->expert_parts * smaller(picks, own) : picks;
+}
+
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
                              struct dt_device_form form)
 {
@@ -79,7 +87,10 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .width = s->width,
         .q = s->heads * s->head_dim,
         .qkv = (s->heads + 2 * s->kv_heads) * s->head_dim,
-        .inner = s->experts ? s->expert_picks * s->expert_inner : s->inner,
+        .inner = s->experts ? rows_sent(s) * s->expert_inner : s->inner,
+        .parts = s->expert_parts > 1 ? s->expert_parts : 0,
+        .own = dt_shape_own_experts(s),
+        .sent = rows_sent(s),
         .experts = s->experts,
         .picks = s->expert_picks,
         .shared_inner = s->shared_inner,
@@ -105,7 +116,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
     z.head = dt_stage_is_last(s, &z.stage);
     if (__builtin_mul_overflow(o->batch, o->positions, &z.places))
         z.places = SIZE_MAX;
-    if (s->experts && z.places > INT32_MAX / s->expert_picks) /* picks are counted so */
+    if (s->experts && z.places > INT32_MAX / rows_sent(s)) /* picks are counted so */
         z.places = SIZE_MAX;
     z.rows = z.shared ? z.places / o->pieces.ranks : z.places;
     z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
@@ -124,6 +135,9 @@ static void lay_kept_experts(struct cursor *c, const struct sizes *z, struct dt_
     k->shared_pre = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
     k->shared_up = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
     k->shared_weight = shared ? take(c, z->rows, 1, sizeof(float)) : NULL;
+    k->counts = z->parts ? take(c, z->parts, z->experts, sizeof(int32_t)) : NULL;
+    k->own_first = z->parts ? take(c, z->own + 1, 1, sizeof(int32_t)) : NULL;
+    k->own_weights = z->parts ? take(c, z->rows, z->sent, sizeof(float)) : NULL;
 }
 
 static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
@@ -177,6 +191,11 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->spread = any ? take(c, z->rows, z->picks * z->width, z->elem) : NULL;
     s->scores = any ? take(c, z->rows, z->experts, z->elem) : NULL;
     s->dweights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
+    s->hall_rows = z->parts ? z->rows * z->sent / z->parts : 0;
+    for (int i = 0; i < 2; i++)
+        s->hall[i] = z->parts ? take(c, z->rows, z->sent * z->width, z->elem) : NULL;
+    for (int i = 0; i < 3; i++)
+        s->picks[i] = z->parts ? take(c, z->rows, z->sent, sizeof(float)) : NULL;
     s->sum = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     dt_elem **all[] = {&s->ranks_pairs, &s->pairs, &s->dpairs};

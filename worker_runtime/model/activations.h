@@ -13,7 +13,8 @@
 
 /* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. Where there
  * are experts, E of them, of which a row goes through P: I = P * expert_inner, since so much is
- * there of a row, and S = shared_inner. [P N] is in the order of experts. */
+ * there of a row, and S = shared_inner. [P N] is in the order of experts. Where R ranks share them,
+ * X each, a rank may be sent O = R * N * min(P, X) rows; there I is as much wider. */
 
 /* Of one block, from its forward to its backward. */
 struct dt_kept {
@@ -33,6 +34,9 @@ struct dt_kept {
     struct dt_route_order order;     /* of them */
     dt_elem *shared_pre, *shared_up; /* [N, S] */
     float *shared_weight;            /* [N] */
+    /* Where ranks share experts, and else NULL. */
+    int32_t *counts, *own_first; /* [R, E]: rows of each rank for each; [X + 1] */
+    float *own_weights;          /* [O] */
 };
 
 /* Of whoever computes: nothing stays in it from one block to the next but branch, when going
@@ -52,6 +56,10 @@ struct dt_scratch {
     dt_elem *spread; /* [P N, C] */
     dt_elem *scores; /* [N, E] */
     float *dweights; /* [N, P] */
+    /* Where ranks share experts, and else NULL. */
+    size_t hall_rows; /* from one rank to another, at most */
+    dt_elem *hall[2]; /* [O, C]: rows of others, and on their way */
+    float *picks[3];  /* [O]: weights likewise, and before they leave */
     /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the
      * same, and the gradients of both. */
     dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */

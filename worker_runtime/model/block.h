@@ -56,8 +56,9 @@ struct dt_block {
     bool train; /* a way back follows */
     struct dt_device *device;
     struct dt_team *team; /* who has the block's other heads and inner width; NULL: it is whole */
-    int32_t *counts;      /* [experts]: gets the picks of each; NULL: not wanted */
-    const float *dprobs;  /* [experts]: what is added to the gradient of each; NULL: nothing */
+    struct dt_team *experts; /* who has its other experts, and other rows; NULL: nobody */
+    int32_t *counts;         /* [experts]: gets the picks of each; NULL: not wanted */
+    const float *dprobs;     /* [experts]: what is added to the gradient of each; NULL: nothing */
     dt_elem *input;
     dt_elem *dstream; /* the gradient of the stream */
     const struct dt_kept *kept;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/model/experts.h"
 
+#include "worker_runtime/model/exchange.h"
 #include "worker_runtime/model/linear.h"
 
 static struct dt_routes routes(const struct dt_block *b)
@@ -20,50 +21,51 @@ static struct dt_linear linear(const struct dt_block *b, size_t weight, size_t i
 }
 
 /* Layer WHICH of an expert, for the rows that it has. */
-static struct dt_linear own_linear(const struct dt_block *b, size_t which, size_t expert)
+static struct dt_linear own_linear(const struct dt_block *b, const struct dt_own_rows *own,
+                                   size_t which, size_t expert)
 {
     const struct dt_shape *s = b->shape;
-    const int32_t *first = b->kept->order.first + expert;
     bool down = which == DT_LLAMA_EXPERT_DOWN;
     struct dt_linear l =
         linear(b, which, down ? s->expert_inner : s->width, down ? s->width : s->expert_inner);
-    l.rows = (size_t)(first[1] - first[0]);
+    l.rows = (size_t)(own->first[expert + 1] - own->first[expert]);
     l.weight = (const char *)l.weight + expert * l.in * l.out * dt_dtype_size(b->ops->elem);
     return l;
 }
 
 /* Where the rows of an expert are in an array that has so many numbers of each; NULL stays. */
-static const dt_elem *rows_at(const struct dt_block *b, size_t expert, const dt_elem *x,
+static const dt_elem *rows_at(const struct dt_block *b, int32_t first, const dt_elem *x,
                               size_t width)
 {
-    size_t at = (size_t)b->kept->order.first[expert] * width * dt_dtype_size(b->ops->elem);
-    return x ? (const char *)x + at : NULL;
+    return x ? (const char *)x + (size_t)first * width * dt_dtype_size(b->ops->elem) : NULL;
 }
 
-static dt_elem *out_at(const struct dt_block *b, size_t expert, dt_elem *x, size_t width)
+static dt_elem *out_at(const struct dt_block *b, int32_t first, dt_elem *x, size_t width)
 {
-    size_t at = (size_t)b->kept->order.first[expert] * width * dt_dtype_size(b->ops->elem);
-    return x ? (char *)x + at : NULL;
+    return x ? (char *)x + (size_t)first * width * dt_dtype_size(b->ops->elem) : NULL;
 }
 
-static void products(const struct dt_block *b, size_t which, dt_elem *out, const dt_elem *x)
+static void products(const struct dt_block *b, const struct dt_own_rows *own, size_t which,
+                     dt_elem *out, const dt_elem *x)
 {
-    for (size_t e = 0; e < b->shape->experts; e++) {
-        struct dt_linear l = own_linear(b, which, e);
+    for (size_t e = 0; e < own->experts; e++) {
+        struct dt_linear l = own_linear(b, own, which, e);
+        int32_t at = own->first[e];
         if (l.rows)
-            dt_linear_product(b, &l, out_at(b, e, out, l.out), rows_at(b, e, x, l.in));
+            dt_linear_product(b, &l, out_at(b, at, out, l.out), rows_at(b, at, x, l.in));
     }
 }
 
 /* X and DX as dt_linear_product_backward() has them. */
-static void products_backward(const struct dt_block *b, size_t which, dt_elem *dx, bool add,
-                              const dt_elem *x, const dt_elem *dout)
+static void products_backward(const struct dt_block *b, const struct dt_own_rows *own, size_t which,
+                              dt_elem *dx, bool add, const dt_elem *x, const dt_elem *dout)
 {
-    for (size_t e = 0; e < b->shape->experts; e++) {
-        struct dt_linear l = own_linear(b, which, e);
+    for (size_t e = 0; e < own->experts; e++) {
+        struct dt_linear l = own_linear(b, own, which, e);
+        int32_t at = own->first[e];
         if (l.rows)
-            dt_linear_product_backward(b, &l, out_at(b, e, dx, l.in), add, rows_at(b, e, x, l.in),
-                                       rows_at(b, e, dout, l.out));
+            dt_linear_product_backward(b, &l, out_at(b, at, dx, l.in), add, rows_at(b, at, x, l.in),
+                                       rows_at(b, at, dout, l.out));
     }
 }
 
@@ -72,7 +74,8 @@ static void route(const struct dt_block *b, const dt_elem *x)
     const struct dt_kept *kept = b->kept;
     const struct dt_routes r = routes(b);
     struct dt_linear router = linear(b, DT_LLAMA_ROUTER, b->shape->width, r.experts);
-    dt_linear_product(b, &router, b->scratch->scores, x);
+    if (b->rows)
+        dt_linear_product(b, &router, b->scratch->scores, x);
     b->ops->route(&r, kept->probs, kept->experts, kept->weights, b->scratch->scores, b->stream);
     b->ops->route_sort(&r, &kept->order, kept->experts, b->stream);
     for (size_t e = 0; b->counts && e < r.experts; e++)
@@ -142,19 +145,23 @@ void dt_experts_forward(const struct dt_block *b, dt_elem *out, const dt_elem *x
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     const struct dt_routes r = routes(b);
-    size_t width = b->shape->width, inner = b->shape->expert_inner, picks = r.rows * r.picks;
+    size_t width = b->shape->width, inner = b->shape->expert_inner;
     bool is_shared = b->shape->shared_inner > 0;
-    if (is_shared)
+    if (is_shared && b->rows)
         shared_forward(b, out, x);
     route(b, x);
+    dt_exchange_plan(b);
+    const struct dt_own_rows own = dt_exchange_own(b);
     ops->route_spread(&r, &kept->order, width, s->spread, x, b->stream);
-    products(b, DT_LLAMA_EXPERT_GATE, kept->pre, s->spread);
-    products(b, DT_LLAMA_EXPERT_UP, kept->up, s->spread);
+    const dt_elem *there = dt_exchange_there(b);
+    products(b, &own, DT_LLAMA_EXPERT_GATE, kept->pre, there);
+    products(b, &own, DT_LLAMA_EXPERT_UP, kept->up, there);
     if (!out)
         return;
-    ops->swiglu_forward(picks * inner, s->wide, kept->pre, kept->up, b->stream);
-    ops->weigh_forward(picks, inner, s->wide, kept->weights, kept->order.picks, b->stream);
-    products(b, DT_LLAMA_EXPERT_DOWN, s->spread, s->wide);
+    ops->swiglu_forward(own.rows * inner, s->wide, kept->pre, kept->up, b->stream);
+    ops->weigh_forward(own.rows, inner, s->wide, own.weights, own.of, b->stream);
+    products(b, &own, DT_LLAMA_EXPERT_DOWN, dt_exchange_room(b), s->wide);
+    dt_exchange_back(b);
     ops->route_collect(&r, &kept->order, width, out, is_shared, s->spread, b->stream);
 }
 
@@ -169,20 +176,25 @@ static void routed_backward(const struct dt_block *b, dt_elem *dx, const dt_elem
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     const struct dt_routes r = routes(b);
-    size_t width = b->shape->width, inner = b->shape->expert_inner, picks = r.rows * r.picks;
+    const struct dt_own_rows own = dt_exchange_own(b);
+    size_t width = b->shape->width, inner = b->shape->expert_inner, all = own.rows * inner;
     ops->route_spread(&r, &kept->order, width, s->spread, dout, b->stream);
-    ops->swiglu_forward(picks * inner, s->wide, kept->pre, kept->up, b->stream);
-    products_backward(b, DT_LLAMA_EXPERT_DOWN, s->dwide, false, NULL, s->spread);
-    ops->weigh_backward(picks, inner, s->wide, s->dwide, s->dweights, kept->weights,
-                        kept->order.picks, b->stream);
-    products_backward(b, DT_LLAMA_EXPERT_DOWN, NULL, false, s->wide, s->spread);
-    ops->swiglu_backward(picks * inner, s->dwide, s->wide, kept->pre, kept->up, s->dwide,
-                         b->stream);
+    dt_elem *there = dt_exchange_there(b);
+    ops->swiglu_forward(all, s->wide, kept->pre, kept->up, b->stream);
+    products_backward(b, &own, DT_LLAMA_EXPERT_DOWN, s->dwide, false, NULL, there);
+    ops->weigh_backward(own.rows, inner, s->wide, s->dwide, dt_exchange_slopes(b), own.weights,
+                        own.of, b->stream);
+    dt_exchange_slopes_back(b);
+    products_backward(b, &own, DT_LLAMA_EXPERT_DOWN, NULL, false, s->wide, there);
+    ops->swiglu_backward(all, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
     ops->route_spread(&r, &kept->order, width, s->spread, x, b->stream);
-    products_backward(b, DT_LLAMA_EXPERT_GATE, NULL, false, s->spread, s->dwide);
-    products_backward(b, DT_LLAMA_EXPERT_UP, NULL, false, s->spread, s->wide);
-    products_backward(b, DT_LLAMA_EXPERT_GATE, s->spread, false, NULL, s->dwide);
-    products_backward(b, DT_LLAMA_EXPERT_UP, s->spread, true, NULL, s->wide);
+    there = dt_exchange_there(b);
+    products_backward(b, &own, DT_LLAMA_EXPERT_GATE, NULL, false, there, s->dwide);
+    products_backward(b, &own, DT_LLAMA_EXPERT_UP, NULL, false, there, s->wide);
+    there = dt_exchange_room(b);
+    products_backward(b, &own, DT_LLAMA_EXPERT_GATE, there, false, NULL, s->dwide);
+    products_backward(b, &own, DT_LLAMA_EXPERT_UP, there, true, NULL, s->wide);
+    dt_exchange_back(b);
     ops->route_collect(&r, &kept->order, width, dx, false, s->spread, b->stream);
 }
 
@@ -194,6 +206,8 @@ void dt_experts_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x
     const struct dt_routes r = routes(b);
     const struct dt_linear router = linear(b, DT_LLAMA_ROUTER, b->shape->width, r.experts);
     routed_backward(b, dx, x, dout);
+    if (b->rows == 0)
+        return;
     b->ops->route_backward(&r, s->scores, kept->probs, kept->experts, s->dweights, b->dprobs,
                            b->stream);
     dt_linear_product_backward(b, &router, dx, true, x, s->scores);

@@ -10,6 +10,9 @@
  * A weight multiplies what is between an expert's two products, which means the same as behind them
  * and leaves nothing of that to be kept for the way back.
  *
+ * Ranks may share the experts of a block: exchange.h. Then a rank without rows of its own computes
+ * for others nevertheless.
+ *
  * On CPUs alone: the host reads how many rows each expert has. */
 #ifndef DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 #define DT_WORKER_RUNTIME_MODEL_EXPERTS_H

@@ -227,6 +227,10 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     struct dt_norm input_norm = in_norm(b, ATTENTION), post_norm = in_norm(b, MLP);
     struct linears l = linears(b);
 
+    if (b->rows == 0) { /* for others' sake */
+        dt_experts_forward(b, output ? s->branch : NULL, s->normed);
+        return;
+    }
     if (from)
         ops->norm_forward(&input_norm, s->normed, b->input, from, add, b->stream);
     else
@@ -309,6 +313,10 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
 void dt_llama_backward(const struct dt_block *b)
 {
     struct linears l = linears(b);
+    if (b->rows == 0) {
+        dt_experts_backward(b, b->scratch->branch, b->scratch->normed, b->dstream);
+        return;
+    }
     mlp_backward(b, &l);
     attention_backward(b, &l);
 }

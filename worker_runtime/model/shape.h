@@ -64,6 +64,7 @@ struct dt_shape {
     /* Where there are experts, they are the mlp: a router sends each token through some of them,
      * and INNER is not looked at. */
     size_t experts;       /* of a block; 0: none, the mlp is one for all tokens */
+    size_t expert_parts;  /* ranks that have so many of them each; 0: one has all */
     size_t expert_picks;  /* of them that a token goes through */
     size_t expert_inner;  /* the inner width of each */
     size_t shared_inner;  /* of one more that all tokens go through; 0: there is none */
@@ -95,6 +96,12 @@ const char *dt_shape_title(const struct dt_shape *s); /* of the family: "GPT-2" 
 size_t dt_shape_window(const struct dt_shape *s, size_t layer);
 /* Whether that layer is one of those that local_theta is of. */
 bool dt_shape_is_local(const struct dt_shape *s, size_t layer);
+/* Of a block, here. */
+static inline size_t dt_shape_own_experts(const struct dt_shape *s)
+{
+    return s->expert_parts > 1 ? s->experts / s->expert_parts : s->experts;
+}
+
 /* What a norm adds to its weights. */
 static inline float dt_shape_norm_plus(const struct dt_shape *s)
 {
@@ -183,8 +190,8 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
 /* Each of them has so many of a block's heads and so much of its inner width, and room for so many
  * words, of which some ranks have one less: it is padding there, the last rows of a matrix of
  * words, which are 0, and so are their gradients. Where there are fewer key/value heads than ranks,
- * some ranks have the same one. Refuses what else cannot be cut evenly by its numbers, and says
- * which parts can. Pure. */
+ * some ranks have the same one. Of a model with experts each has so many of these, and all else is
+ * whole. Refuses what else cannot be cut evenly by its numbers, and says which parts can. Pure. */
 int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err);
 
 /* Part INDEX of a tensor: all of it where each rank has the whole, as of norms; else some stretches
@@ -213,6 +220,12 @@ struct dt_words {
     size_t parts, from, to, all;
 };
 struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t index);
+
+/* TENSORS of S, as dt_shape_tensors() gives them: experts that part INDEX does not have lose all
+ * elements. What is left lies as S cut in PARTS says. Pure. */
+void dt_shape_keep_experts(const struct dt_shape *s, size_t parts, size_t index,
+                           struct dt_tensor *tensors);
+bool dt_shape_is_of_expert(const struct dt_shape *s, const struct dt_tensor *t);
 
 /* The same as dt_zero wants it. UNITS[i].params point into *PARAMS, whose names, as the
  * units', point into TENSORS;

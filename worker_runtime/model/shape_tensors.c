@@ -189,7 +189,7 @@ static bool has(const struct dt_shape *s, const struct row *row)
 /* Tensors of a row. */
 static size_t many(const struct dt_shape *s, const struct row *row)
 {
-    return row->need == EACH_EXPERT ? s->experts : has(s, row);
+    return row->need == EACH_EXPERT ? dt_shape_own_experts(s) : has(s, row);
 }
 
 static size_t extent(const struct dt_shape *s, enum extent e)
@@ -432,6 +432,24 @@ void dt_shape_part(const struct dt_shape *s, const struct dt_tensor *t, size_t p
         cut_qkv(s, parts, index, out);
 }
 
+bool dt_shape_is_of_expert(const struct dt_shape *s, const struct dt_tensor *t)
+{
+    return table_of(s, t->unit).rows[t->which].need == EACH_EXPERT;
+}
+
+void dt_shape_keep_experts(const struct dt_shape *s, size_t parts, size_t index,
+                           struct dt_tensor *tensors)
+{
+    size_t own = s->experts / parts, count = dt_shape_tensor_count(s), at = 0;
+    for (struct dt_tensor *t = tensors; t < tensors + count; t++) {
+        at = t->index == 0 ? 0 : at;
+        if (dt_shape_is_of_expert(s, t) && t->expert / own != index)
+            t->count = t->dims[0] = 0;
+        t->offset = at;
+        at += t->count;
+    }
+}
+
 size_t dt_tensor_part_run(const struct dt_tensor *t, const struct dt_tensor_part *p, size_t at,
                           size_t *count)
 {
@@ -464,6 +482,9 @@ struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t in
  * of it. */
 static const char *in_the_way(const struct dt_shape *s, size_t parts, size_t *count)
 {
+    *count = s->experts;
+    if (s->experts > 0)
+        return s->experts % parts ? "experts" : NULL;
     *count = s->heads;
     if (s->heads % parts)
         return "heads";
@@ -482,7 +503,7 @@ static void put_parts(const struct dt_shape *s, struct dt_buf *out)
 {
     size_t last = 0, count;
     const char *between = "";
-    for (size_t n = 2; n <= s->heads; n++) {
+    for (size_t n = 2; n <= s->heads || n <= s->experts; n++) {
         if (in_the_way(s, n, &count))
             continue;
         if (last)
@@ -509,6 +530,10 @@ int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, s
         return -1;
     }
     *out = *s;
+    if (s->experts > 0) {
+        out->expert_parts = parts;
+        return 0;
+    }
     out->heads /= parts;
     out->kv_heads = s->kv_heads % parts ? 1 : s->kv_heads / parts;
     out->inner /= parts;

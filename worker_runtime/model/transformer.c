@@ -45,26 +45,32 @@ static size_t head_unit(const struct dt_transformer *t)
     return t->shape.layers + 1;
 }
 
-static int fail(const struct pass *p, const struct dt_team *team)
+/* Whether it computes for other ranks, too. */
+static bool is_shared(const struct pass *p, const struct dt_work *w)
 {
-    if (p->err)
-        *p->err = team->err;
-    return -1;
+    bool block = w->kind == DT_BLOCK_FORWARD || w->kind == DT_BLOCK_BACKWARD;
+    return p->t->options.experts && block;
 }
 
-/* Without samples there is nothing to compute. */
+/* Without samples there is nothing to compute, but where others wait for it. */
 static int compute(const struct pass *p, struct dt_work *w)
 {
-    const struct dt_team *team = p->t->options.team, *context = p->t->options.context;
+    const struct dt_transformer_options *o = &p->t->options;
+    const struct dt_team *const teams[] = {o->team, o->context, o->experts};
     w->slot = p->slot;
     w->batch = p->batch;
     w->train = p->train;
-    w->positions = dt_pieces_own(&p->t->options.pieces);
-    if (p->batch > 0)
+    w->positions = dt_pieces_own(&o->pieces);
+    if (p->batch > 0 || is_shared(p, w))
         dt_work_compute(p->t, w);
-    if (team && team->failed)
-        return fail(p, team);
-    return context && context->failed ? fail(p, context) : 0;
+    for (size_t i = 0; i < sizeof teams / sizeof *teams; i++) {
+        if (!teams[i] || !teams[i]->failed)
+            continue;
+        if (p->err)
+            *p->err = teams[i]->err;
+        return -1;
+    }
+    return 0;
 }
 
 static bool trains_embedding(const struct dt_transformer *t)

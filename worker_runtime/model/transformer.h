@@ -44,6 +44,10 @@ struct dt_transformer_options {
     struct dt_pieces pieces;
     struct dt_team *context;
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
+    /* Who has the other experts of each block, of which the shape says how many are here, and other
+     * samples: all of the team make the same calls, with samples or without. The caller's. NULL:
+     * all experts are here. */
+    struct dt_team *experts;
 };
 
 /* Allocates all activations there will be. DEVICE outlives it. */

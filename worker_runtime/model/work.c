@@ -21,8 +21,12 @@ _Static_assert((int)DT_GPT2_LN_F_WEIGHT == (int)DT_LLAMA_NORM, "the last norm co
 
 static uint64_t team_ns(const struct dt_transformer *t)
 {
-    const struct dt_team *team = t->options.team, *context = t->options.context;
-    return (team ? team->ns : 0) + (context ? context->ns : 0);
+    const struct dt_transformer_options *o = &t->options;
+    const struct dt_team *const teams[] = {o->team, o->context, o->experts};
+    uint64_t ns = 0;
+    for (size_t i = 0; i < sizeof teams / sizeof *teams; i++)
+        ns += teams[i] ? teams[i]->ns : 0;
+    return ns;
 }
 
 void dt_work_start_clock(struct dt_transformer *t)
@@ -152,6 +156,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .rope_scale = local ? 1 : dt_rope_scale(&t->shape.rope),
         .device = t->device,
         .team = t->options.team,
+        .experts = t->options.experts,
         .adapters = adapters_of(t, w),
         .offset = t->block_at,
         .count = t->block_count,
@@ -184,7 +189,7 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
     const struct dt_activation_slot *slot = slot_of(t, w);
     if (w->again)
         block_forward(t, w, false);
-    if (slot->counts && slot->balance > 0) {
+    if (slot->counts && slot->balance > 0 && b.rows) {
         dt_experts_balance(&t->shape, rows_of(w), slot->counts, slot->balance, t->a.dprobs);
         b.dprobs = t->a.dprobs;
     }

@@ -132,8 +132,8 @@ static void try_lora(struct asking *a)
 {
     struct dt_config trial = *a->c;
     trial.lora = (struct dt_lora){.r = LORA_R, .alpha = 2 * LORA_R};
-    if (a->c->lora.r > 0 || !a->c->model.weights || a->c->parallel.tensor > 1 ||
-        a->c->parallel.pipeline > 1 ||
+    if (a->c->lora.r > 0 || a->c->model.shape.experts > 0 || !a->c->model.weights ||
+        a->c->parallel.tensor > 1 || a->c->parallel.pipeline > 1 ||
         dt_lora_target_all(&trial.lora, &trial.model.shape, NULL) < 0)
         return;
     struct dt_advice *one = add(a, &trial, a->c->zero.stage, false);

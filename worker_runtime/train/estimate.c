@@ -49,7 +49,8 @@ static void settle_batch(struct place *p, int index)
     const struct dt_config_batch *w = &p->c->batch;
     p->micro = w->micro_batch > 0 ? (size_t)w->micro_batch : 1;
     p->many = p->c->train.balance != DT_BALANCE_OFF || w->accumulation > 1;
-    if (dt_batch_resolve(&b, w, (int)p->world / p->c->parallel.context, NULL) < 0)
+    int ranks = (int)p->world / p->c->parallel.context * p->c->parallel.expert;
+    if (dt_batch_resolve(&b, w, ranks, NULL) < 0)
         b = (struct dt_batch){.micro = (int64_t)p->micro, .accumulation = p->c->parallel.pipeline};
     p->micro = (size_t)b.micro;
     p->many = p->many || b.accumulation > 1;
@@ -66,14 +67,16 @@ struct part {
 static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at,
                              struct part part)
 {
-    struct place p = {
-        .c = c, .world = (size_t)at->world, .tensor = (size_t)part.tensor, .stage = part.stage};
+    struct place p = {.c = c,
+                      .world = (size_t)(at->world / c->parallel.expert),
+                      .tensor = (size_t)part.tensor,
+                      .stage = part.stage};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
     p.offload = at->on_gpu && c->zero.offload;
     p.offload_params = at->on_gpu && c->zero.offload_params;
     p.elem = dt_dtype_size(p.form.elem);
-    p.sharing = at->on_gpu ? 1 : (size_t)at->local;
+    p.sharing = at->on_gpu ? 1 : (size_t)(at->local / c->parallel.expert);
     settle_batch(&p, part.index);
     return p;
 }
@@ -410,6 +413,25 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     return 0;
 }
 
+/* Likewise of experts, of which each rank has its own samples. */
+static int estimate_experts(const struct dt_config *c, const struct dt_estimate_place *at,
+                            int stage, struct dt_estimate *out, struct dt_err *err)
+{
+    struct dt_config part = *c;
+    int expert = c->parallel.expert;
+    if (at->world % expert || at->local % expert)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.expert: %d does not divide the number of ranks, %d, and of "
+                          "those on each host, %d; give --world and --local-world",
+                          expert, at->world, at->local);
+    if (dt_shape_cut(&c->model.shape, (size_t)expert, &part.model.shape, err) < 0 ||
+        estimate_stages(c, &part, at, stage, out, err) < 0)
+        return -1;
+    add(&out->total, out->snapshot);
+    add(&out->snapshot, out->snapshot);
+    return 0;
+}
+
 int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, int stage,
                 struct dt_estimate *out, struct dt_err *err)
 {
@@ -424,5 +446,7 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
         return -1;
     if (c->parallel.tensor > 1 || c->parallel.pipeline > 1)
         return estimate_part(c, at, stage, out, err);
+    if (c->parallel.expert > 1)
+        return estimate_experts(c, at, stage, out, err);
     return estimate_stages(c, c, at, stage, out, err);
 }

@@ -62,6 +62,8 @@ struct dt_trainer {
     int rank, ranks;       /* of it */
     size_t memory_left;    /* of this host, before any was taken; 0: nobody knows */
     struct dt_mesh mesh;   /* who shares what with this rank */
+    /* Who has other samples: also those with other experts. Its group is one of the mesh's. */
+    struct dt_mesh_axis data;
     struct dt_device *device;
     struct dt_page_writer *page;
     struct dt_page_values told; /* the last time */
@@ -73,7 +75,7 @@ struct dt_trainer {
     struct dt_shape part;
     struct dt_tensor *parts; /* NULL: those of SAVED */
     struct dt_recut recut;
-    struct dt_team team, context_team;
+    struct dt_team team, context_team, experts;
     struct dt_coll
         *kv_team; /* of those of the team that have the same key/value head; NULL: none */
     struct dt_pieces pieces;        /* of each sample, that this rank has */
@@ -133,13 +135,19 @@ struct dt_trainer {
 /* The ranks that have other samples of a step. */
 static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer *t)
 {
-    return &t->mesh.axis[DT_MESH_DP];
+    return &t->data;
 }
 
 /* Whether the optimizer lies in the host's memory, and not where the model is computed. */
 static inline bool dt_trainer_offloads(const struct dt_trainer *t)
 {
     return t->config->zero.offload && t->device->coll;
+}
+
+/* The ranks that have other experts, and other samples. */
+static inline const struct dt_mesh_axis *dt_trainer_experts(const struct dt_trainer *t)
+{
+    return &t->mesh.axis[DT_MESH_EP];
 }
 
 /* The ranks that have other parts of the tensors, and the same samples. */
@@ -172,6 +180,13 @@ static inline const struct dt_mesh_axis *dt_trainer_context(const struct dt_trai
 static inline const struct dt_mesh_axis *dt_trainer_replicas(const struct dt_trainer *t)
 {
     return &t->mesh.replicas;
+}
+
+/* Those, and where ranks share experts the ones with other experts, too: all that learn from the
+ * step's tokens with the blocks that are here. */
+static inline struct dt_coll *dt_trainer_learners(const struct dt_trainer *t)
+{
+    return dt_trainer_experts(t)->size > 1 ? t->data.group : t->mesh.replicas.group;
 }
 
 /* The model's own parameters. */
@@ -224,12 +239,14 @@ struct dt_team *dt_parallel_team(struct dt_trainer *t);
 struct dt_team *dt_parallel_context(struct dt_trainer *t);
 /* The words of the model that this rank has. */
 struct dt_words dt_parallel_words(const struct dt_trainer *t);
+/* Who has the other experts of each block; NULL: all are here. */
+struct dt_team *dt_parallel_experts(struct dt_trainer *t);
 /* Ranks of the world of S that had samples of their own. */
 int dt_parallel_data_of(const struct dt_ckpt_state *s);
 /* Says who shares what. Rank 0. */
 void dt_parallel_introduce(const struct dt_trainer *t);
 /* What this rank has spent so far in waiting for others in the midst of passes: those that share
- * its blocks or samples, and neighbouring stages. */
+ * its blocks, samples or experts, and neighbouring stages. */
 uint64_t dt_parallel_ns(const struct dt_trainer *t);
 /* dt_zero_step(), with the norm of all parts. Collective. */
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,

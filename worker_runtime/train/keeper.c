@@ -108,8 +108,8 @@ static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
     struct dt_unit *units;
     struct dt_param *params;
     char meaning[100];
-    snprintf(meaning, sizeof meaning, "%d ranks, %d to a block, %d stages", t->ranks, p->tensor,
-             p->pipeline);
+    snprintf(meaning, sizeof meaning, "%d ranks, %d to a block, %d stages, %d to experts", t->ranks,
+             p->tensor, p->pipeline, p->expert);
     if (dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count, &units, &params, NULL) < 0)
         return 0; /* nobody else's */
     uint64_t job =

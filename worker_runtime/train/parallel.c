@@ -11,7 +11,7 @@
 static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
-    int tensor = p->tensor, pipeline = p->pipeline, context = p->context;
+    int tensor = p->tensor, pipeline = p->pipeline, context = p->context, expert = p->expert;
     int local = dt_context_local_world(t->context);
     if (t->ranks % tensor)
         return dt_err_set(err, DT_E_USAGE,
@@ -24,6 +24,12 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
                           "%d: those who share tensors are to be on one host; give another "
                           "parallel.tensor",
                           tensor, local);
+    if (t->ranks % expert || local % expert)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.expert: %d does not divide the number of ranks, %d, and of "
+                          "this host's, %d: those who share experts are to be on one host; give "
+                          "another --nproc-per-node, or another parallel.expert",
+                          expert, t->ranks, local);
     if (t->ranks / tensor % pipeline)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: %d does not divide %s, %d: give another "
@@ -43,14 +49,15 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
 /* Ranks of other meshes would wait for each other in groups that only some of them open. */
 static int check_alike(struct dt_trainer *t, struct dt_err *err)
 {
-    static const char *const names[] = {"tensor", "pipeline", "context"};
+    enum { KEYS = 4 };
+    static const char *const names[KEYS] = {"tensor", "pipeline", "context", "expert"};
     const struct dt_config_parallel *p = &t->config->parallel;
-    const int32_t own[] = {p->tensor, p->pipeline, p->context};
-    int32_t first[] = {own[0], own[1], own[2]};
+    const int32_t own[KEYS] = {p->tensor, p->pipeline, p->context, p->expert};
+    int32_t first[KEYS] = {own[0], own[1], own[2], own[3]};
     int rc = 0;
-    if (dt_coll_broadcast(t->world, first, 3, DT_I32, 0, err) < 0)
+    if (dt_coll_broadcast(t->world, first, KEYS, DT_I32, 0, err) < 0)
         return -1;
-    for (int i = 0; i < 3 && rc == 0; i++)
+    for (int i = 0; i < KEYS && rc == 0; i++)
         if (own[i] != first[i])
             rc = dt_err_set(err, DT_E_USAGE,
                             "parallel.%s is %d here, and %d where rank 0 is; give all hosts the "
@@ -81,18 +88,29 @@ static void open_context(struct dt_trainer *t)
                                    .positions = t->config->data.positions};
 }
 
+/* Samples are dealt to all ranks with other experts, too. */
+static void open_experts(struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_experts(t);
+    t->experts = (struct dt_team){.group = axis->group, .index = axis->index};
+    t->data = t->mesh.axis[DT_MESH_DP];
+    if (axis->size > 1)
+        t->data = (struct dt_mesh_axis){.size = t->ranks, .index = t->rank, .group = t->world};
+}
+
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
-    int tensor = p->tensor, pipeline = p->pipeline, context = p->context;
-    const struct dt_mesh_shape shape = {{[DT_MESH_PP] = pipeline,
-                                         [DT_MESH_DP] = t->ranks / tensor / pipeline / context,
-                                         [DT_MESH_CP] = context,
-                                         [DT_MESH_EP] = 1,
-                                         [DT_MESH_TP] = tensor}};
+    int tensor = p->tensor, pipeline = p->pipeline, context = p->context, expert = p->expert;
+    const struct dt_mesh_shape shape = {
+        {[DT_MESH_PP] = pipeline,
+         [DT_MESH_DP] = t->ranks / tensor / pipeline / context / expert,
+         [DT_MESH_CP] = context,
+         [DT_MESH_EP] = expert,
+         [DT_MESH_TP] = tensor}};
     if (check_alike(t, err) < 0)
         return -1;
-    if ((tensor > 1 || pipeline > 1 || context > 1) &&
+    if ((tensor > 1 || pipeline > 1 || context > 1 || expert > 1) &&
         dt_agree(t->world, check_hosts(t, err), err) < 0)
         return -1;
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
@@ -100,6 +118,7 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     t->team = (struct dt_team){.group = axis->group, .index = axis->index};
     open_context(t);
+    open_experts(t);
     /* Who shares a sample shares the optimizer, as if it had one of its own. */
     t->recut = (struct dt_recut){.mesh = shape, .world = t->world};
     t->recut.mesh.size[DT_MESH_DP] *= context;
@@ -125,10 +144,33 @@ static int cut_stages(struct dt_trainer *t, const struct dt_stage *stages, struc
     return 0;
 }
 
+/* The same of ranks that share experts. */
+static int cut_experts(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_experts(t);
+    const struct dt_shape *shape = &t->config->model.shape;
+    size_t count = (size_t)axis->size;
+    t->stage_parts = calloc(count, sizeof *t->stage_parts);
+    if (!t->stage_parts)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu parts", count);
+    for (size_t i = 0; i < count; i++) {
+        t->stage_parts[i] = dt_shape_tensors(shape, err);
+        if (!t->stage_parts[i])
+            return -1;
+        dt_shape_keep_experts(shape, count, i, t->stage_parts[i]);
+    }
+    t->parts = t->stage_parts[axis->index];
+    t->recut.parts = t->stage_parts;
+    t->saved.recut = &t->recut;
+    return dt_shape_cut(shape, count, &t->part, err);
+}
+
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
     struct dt_stage *stages;
+    if (p->expert > 1)
+        return cut_experts(t, err);
     t->part = t->config->model.shape;
     if (p->tensor == 1 && p->pipeline == 1)
         return 0;
@@ -180,6 +222,19 @@ static void count_words(struct dt_trainer *t)
     }
 }
 
+/* What is no expert all of a team have, and each learns it from its own samples. */
+static void count_experts(struct dt_trainer *t)
+{
+    for (size_t i = 0; i < t->saved.count; i++) {
+        const struct dt_tensor *one = &t->parts[i];
+        if (dt_shape_is_of_expert(&t->config->model.shape, one))
+            continue;
+        dt_zero_sum_over(t->zero, one->unit, one->index, t->experts.group);
+        if (dt_trainer_experts(t)->index > 0)
+            dt_zero_count_elsewhere(t->zero, one->unit, one->index);
+    }
+}
+
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
@@ -197,12 +252,19 @@ int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
         else if (!p.whole && p.copies > 1)
             dt_zero_sum_over(t->zero, one->unit, one->index, t->kv_team);
     }
+    if (dt_trainer_experts(t)->size > 1)
+        count_experts(t);
     return 0;
 }
 
 struct dt_team *dt_parallel_team(struct dt_trainer *t)
 {
     return dt_trainer_tensor(t)->size > 1 ? &t->team : NULL;
+}
+
+struct dt_team *dt_parallel_experts(struct dt_trainer *t)
+{
+    return dt_trainer_experts(t)->size > 1 ? &t->experts : NULL;
 }
 
 struct dt_words dt_parallel_words(const struct dt_trainer *t)
@@ -224,7 +286,7 @@ static int add_square(struct dt_trainer *t, double *square, struct dt_err *err)
         return -1;
     if (axis->index + 1 < axis->size)
         return dt_coll_send(axis->group, square, 1, DT_F64, axis->index + 1, err);
-    return dt_coll_all_reduce(dt_trainer_replicas(t)->group, square, 1, DT_F64, DT_SUM, err);
+    return dt_coll_all_reduce(dt_trainer_learners(t), square, 1, DT_F64, DT_SUM, err);
 }
 
 static int norm_of_all(struct dt_trainer *t, double *square, struct dt_err *err)
@@ -248,7 +310,7 @@ struct dt_team *dt_parallel_context(struct dt_trainer *t)
 
 uint64_t dt_parallel_ns(const struct dt_trainer *t)
 {
-    return t->team.ns + t->context_team.ns + dt_stages_ns(t->stages);
+    return t->team.ns + t->context_team.ns + t->experts.ns + dt_stages_ns(t->stages);
 }
 
 int dt_parallel_step(struct dt_trainer *t, const struct dt_zero_update *u,
@@ -281,6 +343,9 @@ void dt_parallel_introduce(const struct dt_trainer *t)
     if (p->context > 1)
         dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each", p->context,
                        dt_pieces_own(&t->pieces));
+    if (p->expert > 1)
+        dt_metrics_say(t->metrics, "%d ranks share the experts of each block; %d such team%s",
+                       p->expert, teams, teams == 1 ? "" : "s");
 }
 
 void dt_parallel_close(struct dt_trainer *t)
@@ -289,7 +354,8 @@ void dt_parallel_close(struct dt_trainer *t)
     dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
     dt_mesh_close(&t->mesh);
-    for (int i = 0; t->stage_parts && i < t->config->parallel.pipeline; i++)
+    int lists = t->config->parallel.pipeline * t->config->parallel.expert;
+    for (int i = 0; t->stage_parts && i < lists; i++)
         free(t->stage_parts[i]);
     free(t->stage_parts);
 }

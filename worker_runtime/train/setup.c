@@ -215,7 +215,8 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .team = dt_parallel_team(t),
                                        .words = dt_parallel_words(t),
                                        .pieces = t->pieces,
-                                       .context = dt_parallel_context(t)};
+                                       .context = dt_parallel_context(t),
+                                       .experts = dt_parallel_experts(t)};
     bool packed = dt_mixture_packed(t->train) ||
                   (t->validation_samples && dt_samples_packed(t->validation_samples));
     t->ids = calloc(micro * dt_pieces_own(&t->pieces), sizeof *t->ids);

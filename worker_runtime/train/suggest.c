@@ -347,6 +347,10 @@ int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
                           "there is neither model.config nor model.weights to share");
+    if (c->model.shape.experts > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "what a model with experts costs is not predicted so far; leave out "
+                          "--suggest, and try parallel.expert by --estimate");
     if (check_hosts(c, m, err) < 0)
         return -1;
     s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);

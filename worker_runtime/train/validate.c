@@ -131,7 +131,7 @@ int dt_validate(struct dt_trainer *t, double *loss, struct dt_err *err)
     }
     if (dt_stages_rest(t, err) < 0)
         return -1;
-    struct dt_coll *all = t->stages ? t->world : dt_trainer_replicas(t)->group;
+    struct dt_coll *all = t->stages ? t->world : dt_trainer_learners(t);
     if (t->stages && !dt_trainer_tells_loss(t))
         sums = (struct dt_loss_sums){0};
     if (dt_coll_all_reduce(all, &sums, sizeof sums / sizeof(double), DT_F64, DT_SUM, err) < 0)
