@@ -94,6 +94,57 @@ TEST(stages_get_what_their_neighbours_made)
     }
 }
 
+/* Two ranks a stage, on hosts of their own, wait for each other in each pass. Of one pair of
+ * neighbours all that goes onward is more than connections hold, of the other all that goes back:
+ * who takes what is small has what is large half written. */
+static void meets_others_between(struct rank_self *me)
+{
+    enum { MICROS = 4, LARGE = 4 << 20 };
+    const struct dt_pipe_plan plan = {*(enum dt_pipe_schedule *)me->arg, 2, 1, MICROS};
+    int stage = me->rank / 2, pair = me->rank % 2;
+    struct dt_pipe_op list[2 * MICROS + 1];
+    struct dt_coll *world = rank_open(me), *team, *column;
+    struct dt_err err = {0};
+    float *room = calloc(LARGE, sizeof *room), *made = calloc(LARGE, sizeof *made);
+    CHECK_OK(dt_coll_split(world, stage, pair, &team, &err), err);
+    CHECK_OK(dt_coll_split(world, pair, stage, &column, &err), err);
+    struct dt_border *b = dt_border_open(column, LARGE, DT_F32, &err);
+    CHECK_OK(b ? 0 : -1, err);
+    size_t count[] = {[DT_ONWARD] = pair ? 1 : LARGE, [DT_BACK] = pair ? LARGE : 1};
+    dt_coll_timeout_ms(team, 10000);
+    dt_pipe_list(&plan, stage, list);
+    for (size_t i = 0; i <= 2 * MICROS; i++) {
+        bool comes = i < 2 * MICROS && dt_border_comes(b, way_of(&list[i]));
+        if (comes)
+            CHECK_OK(dt_border_expect(b, way_of(&list[i]), room, count[way_of(&list[i])], &err),
+                     err);
+        if (i > 0 && dt_border_goes(b, way_of(&list[i - 1])))
+            CHECK_OK(
+                dt_border_give(b, way_of(&list[i - 1]), made, count[way_of(&list[i - 1])], &err),
+                err);
+        if (comes)
+            CHECK_OK(dt_border_take(b, way_of(&list[i]), &err), err);
+        CHECK_OK(dt_border_halt(b, &err), err);
+        CHECK_OK(dt_coll_barrier(team, &err), err);
+    }
+    dt_border_close(b);
+    dt_coll_destroy(column);
+    dt_coll_destroy(team);
+    dt_coll_destroy(world);
+    free(room);
+    free(made);
+}
+
+TEST(nobody_waits_in_a_ring_where_stages_wait_for_others_too)
+{
+    static const enum dt_pipe_schedule rows[] = {DT_PIPE_1F1B, DT_PIPE_GPIPE};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        enum dt_pipe_schedule schedule = rows[i];
+        CHECK_ROW("%s", dt_pipe_schedule_name(schedule));
+        ranks_end(ranks_start_on(4, 2, meets_others_between, &schedule));
+    }
+}
+
 /* Two are on their way while nobody takes them: the giver says when the taker may begin. */
 static void runs_ahead(struct rank_self *me)
 {

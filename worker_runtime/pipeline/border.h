@@ -34,6 +34,10 @@ int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_
                    struct dt_err *err);
 /* All that was given has been taken. */
 int dt_border_finish(struct dt_border *b, struct dt_err *err);
+/* Before this rank waits for others than its neighbours, which wait for neighbours of their own:
+ * between hosts a message moves only while its rank waits here, and one that stays half written
+ * meanwhile may be what these others wait for in the end. Once what comes next is taken. */
+int dt_border_halt(struct dt_border *b, struct dt_err *err);
 
 /* Nanoseconds spent in all of this, ever. */
 uint64_t dt_border_ns(const struct dt_border *b);

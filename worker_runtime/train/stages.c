@@ -13,6 +13,7 @@ struct dt_stages {
     struct dt_pipe_op *ops;
     size_t count, slots;
     double even;
+    bool halts; /* in the midst of passes, for ranks that share blocks or samples */
     struct dt_border *border;
 };
 
@@ -134,6 +135,7 @@ int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
         return -1;
     s->count = dt_pipe_op_count(&plan);
     s->slots = (size_t)dt_pipe_slots(&plan, axis->index);
+    s->halts = dt_trainer_tensor(t)->size > 1 || dt_trainer_context(t)->size > 1;
     s->ops = calloc(s->count, sizeof *s->ops);
     if (!s->ops)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu passes", s->count);
@@ -237,6 +239,11 @@ static int hand_over(struct dt_trainer *t, const struct dt_pipe_op *op,
     return next && !first ? expect(t, next, err) : 0;
 }
 
+static int before_pass(struct dt_trainer *t, struct dt_err *err)
+{
+    return t->stages->halts ? dt_border_halt(t->stages->border, err) : 0;
+}
+
 int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
                     struct dt_err *err)
 {
@@ -248,7 +255,7 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
         enum dt_way way = way_of(op);
         if (dt_border_comes(s->border, way) && dt_border_take(s->border, way, err) < 0)
             return -1;
-        if (pass(t, op, scale, loss, data_s, err) < 0 ||
+        if (before_pass(t, err) < 0 || pass(t, op, scale, loss, data_s, err) < 0 ||
             hand_over(t, op, op + 1 < end ? op + 1 : NULL, err) < 0)
             return -1;
     }
@@ -262,6 +269,8 @@ int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_e
         (dt_border_expect(b, DT_ONWARD, dt_transformer_input(t->model, 0), stream_of(t, batch),
                           err) < 0 ||
          dt_border_take(b, DT_ONWARD, err) < 0))
+        return -1;
+    if (before_pass(t, err) < 0)
         return -1;
     if (dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss, err) <
         0)
