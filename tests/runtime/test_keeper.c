@@ -38,3 +38,44 @@ TEST(steps_of_adapters_count_with_the_same_shares_of_layers_alone)
     own[ALL - 1] = (struct dt_lora_share){5, 8};
     CHECK(job(&c, &lora, "base") != job(&c, &plain, "base"));
 }
+
+/* Two stages of a model as C has it, whose blocks begin on the second at *SECOND. */
+static uint64_t job_of_stages(const struct dt_config *c, size_t *second)
+{
+    struct dt_tensor *all[2] = {0};
+    struct dt_stage *stages;
+    struct dt_err err = {0};
+    struct dt_trainer t = {.config = c, .ranks = 2, .stage_parts = all, .parts = (void *)all};
+    t.saved.tensors = dt_shape_tensors(&c->model.shape, &err);
+    t.saved.count = dt_shape_tensor_count(&c->model.shape);
+    t.unit_count = dt_shape_unit_count(&c->model.shape);
+    CHECK_OK(dt_stages_split(c, &stages, &err), err);
+    *second = stages[1].first;
+    uint64_t job = dt_keeper_job(&t, "run", NULL);
+    CHECK(job != 0);
+    free(stages);
+    free(t.saved.tensors);
+    return job;
+}
+
+TEST(steps_of_stages_count_with_the_same_blocks_alone)
+{
+    struct dt_config c = {
+        .model.shape = {.family = DT_LLAMA,
+                        .layers = 12,
+                        .width = 64,
+                        .heads = 4,
+                        .kv_heads = 4,
+                        .head_dim = 16,
+                        .inner = 128,
+                        .vocabulary = 4000},
+        .data.positions = 32,
+        .parallel = {.tensor = 1, .pipeline = 2, .context = 1, .schedule = DT_PIPE_1F1B}};
+    size_t was, now;
+    uint64_t job = job_of_stages(&c, &was);
+    CHECK(job_of_stages(&c, &now) == job);
+    c.model.recompute = true;
+    uint64_t again = job_of_stages(&c, &now);
+    CHECK(now != was);
+    CHECK(again != job);
+}

@@ -10,8 +10,9 @@
 
 struct dt_trainer;
 
-/* Which blocks each stage has. They follow from the model and the length of samples alone, so that
- * who goes on with another batch finds the same. Free *OUT. */
+/* Which blocks each stage has. They follow from the model, the length of samples, the schedule and
+ * whether blocks are gone through again: who goes on with another batch finds the same. Free *OUT.
+ */
 int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_err *err);
 /* What goes through them in a step of so many micro-batches. Pure. */
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
