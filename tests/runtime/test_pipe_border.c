@@ -145,10 +145,11 @@ TEST(nobody_waits_in_a_ring_where_stages_wait_for_others_too)
     }
 }
 
-/* Two are on their way while nobody takes them: the giver says when the taker may begin. */
+/* Two are on their way while nobody takes them, and are taken while the giver does something else:
+ * each says to the other how far it is. */
 static void runs_ahead(struct rank_self *me)
 {
-    atomic_int *gave = me->shared;
+    atomic_int *gave = me->shared, *took = gave + 1;
     struct dt_err err = {0};
     struct dt_coll *world = rank_open(me);
     struct dt_border *b = dt_border_open(world, 30000, DT_F32, &err);
@@ -166,7 +167,10 @@ static void runs_ahead(struct rank_self *me)
         CHECK_OK(dt_border_expect(b, DT_ONWARD, room, 30000, &err), err);
         CHECK_OK(dt_border_take(b, DT_ONWARD, &err), err);
         check(&op, 1, room, 30000);
+        atomic_fetch_add(took, 1);
     }
+    while (me->rank == 0 && atomic_load(took) < 2)
+        sched_yield();
     CHECK_OK(dt_border_finish(b, &err), err);
     dt_border_close(b);
     dt_coll_destroy(world);

@@ -64,6 +64,11 @@ static int send_advance(struct shm *s, struct shm_op *op)
     return 1;
 }
 
+bool shm_message_is_out(const struct shm_op *op)
+{
+    return op->call.kind == DT_SEND && op->phase == READ;
+}
+
 static int letter_read(struct shm *s, struct shm_op *op, const struct dt_letter *l,
                        const char *mail)
 {

@@ -70,7 +70,8 @@ struct shm_op *shm_front(struct shm *s, struct shm_op *op)
     struct shm_op *first = op;
     for (int i = 0; i < SHM_OPS; i++) {
         struct shm_op *o = &s->ops[i];
-        if (o->used && !o->done && o->order < first->order && same_queue(o, op))
+        if (o->used && !o->done && !shm_message_is_out(o) && o->order < first->order &&
+            same_queue(o, op))
             first = o;
     }
     return first;

@@ -90,5 +90,7 @@ bool shm_collective_is_small(const struct shm *s, const struct shm_op *op);
 /* 1: something was done, 0: it waits for its need, -1: fault. Sets op->done. */
 int shm_collective_advance(struct shm *s, struct shm_op *op);
 int shm_message_advance(struct shm *s, struct shm_op *op);
+/* All of it is out, and lies where its reader finds it: what is sent next need not wait. */
+bool shm_message_is_out(const struct shm_op *op);
 
 #endif
