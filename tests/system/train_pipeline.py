@@ -147,6 +147,23 @@ def two_hosts(s):
 
 
 @training.story
+def hosts_of_other_minds(s):
+    """hosts that would go through a step in another way than the first end by a sentence that names it"""
+    rows = (({"parallel": {"pipeline": 2, "schedule": "gpipe"}}, r"parallel.schedule is not what it is where rank 0 is; give all hosts"),
+            ({"accumulation": 6}, r"train_micro_batch_size_per_gpu is 2 here, and 4 where rank 0 is; give all hosts the same"),
+            ({"batch": 24, "accumulation": 6}, r"gradient_accumulation_steps is 6 here, and 3 where rank 0 is"),
+            ({"activation_checkpointing": {}}, r"activation_checkpointing is not what it is where rank 0 is"))
+    for number, (others, words) in enumerate(rows):
+        port = str(servers.free_port())
+        nodes = [s.start(s.config("host%d%d.json" % (number, node), **{"parallel": {"pipeline": 2}, "accumulation": 3, **keys}), world=1,
+                         dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
+                 for node, keys in enumerate(({}, others))]
+        nodes[1].expect(words)
+        for node in nodes:
+            tap.check_equal(node.end() == 0, False, "ends well; it said\n%s\n" % "\n".join(node.lines))
+
+
+@training.story
 def packed_documents(s):
     """documents that share samples stay apart on each stage"""
     more = {"model": {**training.LLAMA, "num_hidden_layers": 3}, "accumulation": 2, **training.conversations(s)}

@@ -229,6 +229,9 @@ struct dt_found {
 /* parallel.c. The mesh that the configuration wants; and once the model's tensors are known, this
  * rank's parts of them. Collective; not the second. */
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err);
+/* Once the batch is settled: ranks that would go through it in another order than others, or cut
+ * the model otherwise, are refused. Collective. */
+int dt_parallel_check(struct dt_trainer *t, struct dt_err *err);
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err);
 void dt_parallel_close(struct dt_trainer *t);
 /* Of what several ranks have, one counts the gradients, or each has a part of them. Once the

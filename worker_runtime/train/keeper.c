@@ -100,20 +100,6 @@ static uint64_t mix_shares(const struct dt_lora *l, const struct dt_shape *s)
     return all;
 }
 
-/* Which blocks the stages have, as one number: they are cut otherwise for another length of
- * samples, another schedule, or where blocks are gone through again. 0: nobody knows. */
-static uint64_t mix_stages(const struct dt_config *c)
-{
-    struct dt_stage *stages;
-    uint64_t all = 1;
-    if (dt_stages_split(c, &stages, NULL) < 0)
-        return 0;
-    for (int i = 0; i < c->parallel.pipeline; i++)
-        all = dt_mix(all ^ stages[i].end);
-    free(stages);
-    return all;
-}
-
 /* What one rank of a mesh has is of use to the same one of the same mesh alone, with the same
  * blocks; but all have the same job, of the whole model. */
 static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
@@ -121,7 +107,7 @@ static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
     const struct dt_config_parallel *p = &t->config->parallel;
     struct dt_unit *units;
     struct dt_param *params;
-    uint64_t stages = mix_stages(t->config);
+    uint64_t stages = dt_stages_mark(t->config);
     char meaning[100];
     snprintf(meaning, sizeof meaning, "%d ranks, %d to a block, %d to experts, %d stages, %" PRIx64,
              t->ranks, p->tensor, p->expert, p->pipeline, stages);

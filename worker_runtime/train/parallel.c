@@ -46,24 +46,66 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
     return 0;
 }
 
-/* Ranks of other meshes would wait for each other in groups that only some of them open. */
-static int check_alike(struct dt_trainer *t, struct dt_err *err)
+/* What all ranks have to have the same; TOLD: the value says something to a person. */
+struct alike {
+    const char *what;
+    int64_t value;
+    bool told;
+};
+
+#define ALIKE_MOST 8
+
+static int refuse_other(const struct alike *own, int64_t first, struct dt_err *err)
 {
-    enum { KEYS = 4 };
-    static const char *const names[KEYS] = {"tensor", "pipeline", "context", "expert"};
-    const struct dt_config_parallel *p = &t->config->parallel;
-    const int32_t own[KEYS] = {p->tensor, p->pipeline, p->context, p->expert};
-    int32_t first[KEYS] = {own[0], own[1], own[2], own[3]};
+    if (own->told)
+        return dt_err_set(err, DT_E_USAGE,
+                          "%s is %lld here, and %lld where rank 0 is; give all hosts the same "
+                          "configuration",
+                          own->what, (long long)own->value, (long long)first);
+    return dt_err_set(err, DT_E_USAGE,
+                      "%s is not what it is where rank 0 is; give all hosts the same configuration",
+                      own->what);
+}
+
+/* Collective. */
+static int check_alike(struct dt_trainer *t, const struct alike *own, size_t count,
+                       struct dt_err *err)
+{
+    int64_t first[ALIKE_MOST];
     int rc = 0;
-    if (dt_coll_broadcast(t->world, first, KEYS, DT_I32, 0, err) < 0)
+    for (size_t i = 0; i < count; i++)
+        first[i] = own[i].value;
+    if (dt_coll_broadcast(t->world, first, count * sizeof *first, DT_U8, 0, err) < 0)
         return -1;
-    for (int i = 0; i < KEYS && rc == 0; i++)
-        if (own[i] != first[i])
-            rc = dt_err_set(err, DT_E_USAGE,
-                            "parallel.%s is %d here, and %d where rank 0 is; give all hosts the "
-                            "same configuration",
-                            names[i], (int)own[i], (int)first[i]);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        if (own[i].value != first[i])
+            rc = refuse_other(&own[i], first[i], err);
     return dt_agree(t->world, rc, err);
+}
+
+/* Ranks of other meshes would wait for each other in groups that only some of them open. */
+static int check_mesh(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_parallel *p = &t->config->parallel;
+    const struct alike own[] = {{"parallel.tensor", p->tensor, true},
+                                {"parallel.pipeline", p->pipeline, true},
+                                {"parallel.context", p->context, true},
+                                {"parallel.expert", p->expert, true}};
+    return check_alike(t, own, sizeof own / sizeof *own, err);
+}
+
+int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config *c = t->config;
+    const struct alike own[] = {
+        {"train_micro_batch_size_per_gpu", t->batch.micro, true},
+        {"gradient_accumulation_steps", t->batch.accumulation, true},
+        {"data.sequence_length", (int64_t)c->data.positions, true},
+        {"activation_checkpointing", c->model.recompute, false},
+        {"parallel.schedule", c->parallel.schedule, false},
+        {"the model, whose blocks the stages have,", (int64_t)dt_stages_mark(c), false}};
+    bool stages = c->parallel.pipeline > 1;
+    return check_alike(t, own, stages ? sizeof own / sizeof *own : 3, err);
 }
 
 /* Where the head is tied, the first and the last stage have the words. */
@@ -108,7 +150,7 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
          [DT_MESH_CP] = context,
          [DT_MESH_EP] = expert,
          [DT_MESH_TP] = tensor}};
-    if (check_alike(t, err) < 0)
+    if (check_mesh(t, err) < 0)
         return -1;
     if ((tensor > 1 || pipeline > 1 || context > 1 || expert > 1) &&
         dt_agree(t->world, check_hosts(t, err), err) < 0)

@@ -639,7 +639,8 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
     if (dt_parallel_open(t, err) < 0 || dt_agree(t->world, open_inputs(t, err), err) < 0 ||
         check_same_data(t, err) < 0 || find_start(t, &found, err) < 0 ||
         find_weights(t, &found, err) < 0 ||
-        dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0)
+        dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
+        dt_parallel_check(t, err) < 0)
         return -1;
     dt_trainer_look_at_room(t);
     if (open_zero(t, err) < 0 || dt_stages_open(t, err) < 0 ||

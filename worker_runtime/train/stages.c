@@ -2,6 +2,7 @@
 #include "worker_runtime/train/stages.h"
 
 #include "base/clock.h"
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/pipeline/split.h"
 #include "worker_runtime/train/inside.h"
@@ -46,6 +47,18 @@ int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_
         *out = NULL;
     }
     return rc;
+}
+
+uint64_t dt_stages_mark(const struct dt_config *c)
+{
+    struct dt_stage *stages;
+    uint64_t mark = 1;
+    if (dt_stages_split(c, &stages, NULL) < 0)
+        return 0;
+    for (int i = 0; i < c->parallel.pipeline; i++)
+        mark = dt_mix(mark ^ stages[i].end);
+    free(stages);
+    return mark;
 }
 
 #define STAGES_TOLD 12

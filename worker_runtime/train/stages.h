@@ -14,6 +14,8 @@ struct dt_trainer;
  * whether blocks are gone through again: who goes on with another batch finds the same. Free *OUT.
  */
 int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_err *err);
+/* Which they are, as one number; 0: there is no memory to find out. */
+uint64_t dt_stages_mark(const struct dt_config *c);
 /* What goes through them in a step of so many micro-batches. Pure. */
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
 
