@@ -41,6 +41,17 @@ def same_bits(s):
 
 
 @training.story
+def same_chances(s):
+    """numbers of 16 bits that are rounded by chance are rounded as one rank that has all blocks rounds them"""
+    more = {"model": LLAMA, "accumulation": 2, "bf16": {"enabled": True}, "stochastic_rounding": True}
+    alone = s.config("alone.json", **more)
+    s.run(alone)
+    c = mesh(s, "stages.json", 3, **more)
+    s.run(c, world=3)
+    tap.check_equal(s.losses(c), s.losses(alone), "losses")
+
+
+@training.story
 def same_losses(s):
     """the same within rounding where the head is tied, layers have windows of their own, ranks share blocks too, blocks are gone through
     again, and numbers have 16 bits"""

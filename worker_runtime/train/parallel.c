@@ -277,12 +277,30 @@ static void count_experts(struct dt_trainer *t)
     }
 }
 
+#define CHANCES_OF_PART ((uint64_t)1 << 40) /* more than a model has elements */
+
+/* By its place in the whole model, as one rank that has all stages counts. What is cut has other
+ * numbers in each part; what several ranks have stays the same on all. */
+static void number_chances(struct dt_trainer *t)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    uint64_t at = 0;
+    for (size_t i = 0; t->parts && i < t->saved.count; at += t->saved.tensors[i++].count) {
+        struct dt_tensor_part p;
+        const struct dt_tensor *one = &t->saved.tensors[i];
+        dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
+        uint64_t part = p.whole ? 0 : (size_t)axis->index / p.copies;
+        dt_zero_set_chance(t->zero, one->unit, one->index, at + part * CHANCES_OF_PART);
+    }
+}
+
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     if (open_kv_team(t, err) < 0)
         return -1;
     count_words(t);
+    number_chances(t);
     for (size_t i = 0; axis->size > 1 && i < t->saved.count; i++) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];

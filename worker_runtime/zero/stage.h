@@ -63,6 +63,7 @@ struct dt_zero_unit {
     char **param_name;
     bool *decay;
     float *rate;
+    uint64_t *chance;
     bool *elsewhere;          /* another dt_zero has the same, and counts it in the norm */
     struct dt_coll **partial; /* who has the rest of its gradients; NULL: nobody */
     bool reduced;             /* full gradients: the step's sum is under way or here */

@@ -74,11 +74,16 @@ static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
 }
 
 /* Where a step's chances begin, from which each element of the model has its own. */
-static uint64_t chance(const struct dt_zero *z, size_t unit)
+static uint64_t chance(const struct dt_zero *z)
 {
     uint64_t x = z->o.seed + (uint64_t)z->steps * 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 31)) * 0xd6e8feb86659fd93u;
-    return (x ^ (x >> 32)) + z->layout.unit[unit].payload_at;
+    return x ^ (x >> 32);
+}
+
+void dt_zero_set_chance(struct dt_zero *z, size_t unit, size_t param, uint64_t first)
+{
+    z->unit[unit].chance[param] = first;
 }
 
 void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
@@ -131,7 +136,7 @@ static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t
 {
     const struct dt_zero_unit *u = &z->unit[unit];
     const float *grads = z->offload ? NULL : float_grads(z, unit, owner);
-    uint64_t first_chance = chance(z, unit);
+    uint64_t first_chance = chance(z);
     struct dt_piece p;
     for (size_t i = 0; i < u->params; i++) {
         if (!dt_zero_piece(z, unit, owner, i, &p))
@@ -139,7 +144,7 @@ static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t
         a->lr = lr * u->rate[i];
         a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
         if (z->o.stochastic_rounding)
-            a->chance = first_chance + u->param_at[i] + p.first;
+            a->chance = first_chance + u->chance[i] + p.first;
         if (z->offload)
             dt_offload_adamw(z->offload, a, unit, &p);
         else

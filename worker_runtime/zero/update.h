@@ -11,6 +11,10 @@
 /* The learning rate of that parameter is RATE times what a step is told; 1 until then. */
 void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate);
 
+/* The number of that parameter's first element among all that round by chance: elements of one
+ * number round alike. Its place in payload space until then. */
+void dt_zero_set_chance(struct dt_zero *z, size_t unit, size_t param, uint64_t first);
+
 /* That parameter and its gradients are the same in the dt_zero of other ranks, one of which counts
  * them in the norm: this one does not. */
 void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param);

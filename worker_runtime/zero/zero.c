@@ -72,9 +72,10 @@ static int copy_unit(struct dt_zero_unit *to, const struct dt_unit *from, struct
     to->param_name = calloc(from->param_count, sizeof *to->param_name);
     to->decay = calloc(from->param_count, sizeof *to->decay);
     to->rate = calloc(from->param_count, sizeof *to->rate);
+    to->chance = calloc(from->param_count, sizeof *to->chance);
     to->elsewhere = calloc(from->param_count, sizeof *to->elsewhere);
     to->partial = calloc(from->param_count, sizeof *to->partial);
-    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate ||
+    if (!to->name || !to->param_at || !to->param_name || !to->decay || !to->rate || !to->chance ||
         !to->elsewhere || !to->partial)
         return dt_err_set(err, DT_E_MEMORY, "no memory for the names of units");
     to->params = from->param_count;
@@ -105,6 +106,9 @@ static int copy_units(struct dt_zero *z, const struct dt_unit *units, size_t cou
     }
     if (rc == 0)
         rc = dt_layout_init(&z->layout, sizes, count, z->world, err);
+    for (size_t u = 0; rc == 0 && u < count; u++)
+        for (size_t p = 0; p < z->unit[u].params; p++)
+            z->unit[u].chance[p] = z->layout.unit[u].payload_at + z->unit[u].param_at[p];
     free(sizes);
     return rc;
 }
@@ -235,6 +239,7 @@ void dt_zero_destroy(struct dt_zero *z)
         free(z->unit[u].param_at);
         free(z->unit[u].decay);
         free(z->unit[u].rate);
+        free(z->unit[u].chance);
         free(z->unit[u].elsewhere);
         free(z->unit[u].partial);
     }
