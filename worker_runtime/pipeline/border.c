@@ -53,29 +53,42 @@ struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype t
                                  struct dt_err *err)
 {
     size_t bytes = most * dt_dtype_size(type);
+    /* From memory of the group the neighbour reads what it takes without a copy in between. First,
+     * as all stages make this call. */
+    void *memory = dt_coll_alloc(g, WAYS * AHEAD * bytes, DT_OWN, err);
+    if (!memory) {
+        dt_err_wrap(err, "what stages hand each other");
+        return NULL;
+    }
     struct dt_border *b = calloc(1, sizeof *b);
     if (!b) {
+        dt_coll_release(g, memory);
         dt_err_set(err, DT_E_MEMORY, "no memory for what stages hand each other");
         return NULL;
     }
-    *b = (struct dt_border){.group = g, .type = type, .most = most};
-    /* From memory of the group the neighbour reads what it takes without a copy in between. */
-    b->memory = dt_coll_alloc(g, WAYS * AHEAD * bytes, DT_OWN, err);
-    if (!b->memory) {
-        dt_err_wrap(err, "what stages hand each other");
-        free(b);
-        return NULL;
-    }
+    *b = (struct dt_border){.group = g, .type = type, .most = most, .memory = memory};
     for (size_t i = 0; i < WAYS * AHEAD; i++)
         b->way[i / AHEAD].room[i % AHEAD] = (char *)b->memory + i * bytes;
     return b;
+}
+
+static bool is_under_way(const struct dt_border *b)
+{
+    bool any = false;
+    for (int way = 0; way < WAYS; way++)
+        for (size_t room = 0; room < AHEAD; room++)
+            any = any || b->way[way].under_way[room] || b->way[way].expects;
+    return any;
 }
 
 void dt_border_close(struct dt_border *b)
 {
     if (!b)
         return;
-    dt_coll_release(b->group, b->memory);
+    if (is_under_way(b))
+        dt_coll_abort(b->group, "a stage has ended in the midst of a step");
+    else
+        dt_coll_release(b->group, b->memory);
     free(b);
 }
 

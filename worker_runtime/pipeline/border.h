@@ -18,6 +18,8 @@ enum dt_way { DT_ONWARD, DT_BACK };
  * one message holds, in elements of TYPE. */
 struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
                                  struct dt_err *err);
+/* Where something is under way still, the group is of no use from then on, and has the memory that
+ * is sent from until its end. Then before what was expected loses its place. */
 void dt_border_close(struct dt_border *b);
 
 /* Whether there is a stage that gives, and one that takes, on that way. */

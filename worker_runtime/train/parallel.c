@@ -410,7 +410,6 @@ void dt_parallel_introduce(const struct dt_trainer *t)
 
 void dt_parallel_close(struct dt_trainer *t)
 {
-    dt_stages_close(t->stages);
     dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
     dt_mesh_close(&t->mesh);

@@ -643,7 +643,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         dt_parallel_check(t, err) < 0)
         return -1;
     dt_trainer_look_at_room(t);
-    if (open_zero(t, err) < 0 || dt_stages_open(t, err) < 0 ||
+    if (open_zero(t, err) < 0 || dt_agree(t->world, dt_stages_open(t, err), err) < 0 ||
         dt_agree(t->world, open_work(t, err), err) < 0 || first_weights(t, &found, err) < 0 ||
         dt_keeper_begin(t, err) < 0 || dt_agree(t->world, open_records(t, &found, err), err) < 0 ||
         dt_best_begin(t, err) < 0)
@@ -659,6 +659,7 @@ void dt_trainer_close(struct dt_trainer *t)
     dt_ckpt_close(t->saving.ckpt);
     dt_keeper_close(&t->keeper);
     dt_metrics_close(t->metrics);
+    dt_stages_close(t->stages); /* what is under way there is in memory of the model */
     dt_transformer_destroy(t->model);
     dt_zero_destroy(t->zero);
     dt_zero_destroy(t->base);

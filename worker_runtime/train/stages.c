@@ -2,6 +2,7 @@
 #include "worker_runtime/train/stages.h"
 
 #include "base/clock.h"
+#include "worker_runtime/coll/agree.h"
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/pipeline/split.h"
@@ -128,12 +129,9 @@ static size_t stream_of(const struct dt_trainer *t, size_t batch)
     return batch * dt_pieces_own(&t->pieces) * t->config->model.shape.width;
 }
 
-int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
+static int list_passes(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
-    if (axis->size == 1)
-        return 0;
-    size_t stream = stream_of(t, (size_t)t->batch.micro);
     struct dt_pipe_plan plan = dt_stages_plan(t->config, t->batch.accumulation);
     if (t->batch.accumulation > DT_PIPE_MICROS_MOST)
         return dt_err_set(err, DT_E_USAGE,
@@ -154,6 +152,18 @@ int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu passes", s->count);
     dt_pipe_list(&plan, axis->index, s->ops);
     say_idle(t, &plan);
+    return 0;
+}
+
+int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    size_t stream = stream_of(t, (size_t)t->batch.micro);
+    if (axis->size == 1)
+        return 0;
+    if (dt_agree(t->world, list_passes(t, err), err) < 0)
+        return -1;
+    struct dt_stages *s = t->stages;
     s->border = dt_border_open(axis->group, stream, t->device->ops->elem, err);
     return s->border ? 0 : -1;
 }
@@ -257,8 +267,8 @@ static int before_pass(struct dt_trainer *t, struct dt_err *err)
     return t->stages->halts ? dt_border_halt(t->stages->border, err) : 0;
 }
 
-int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
-                    struct dt_err *err)
+static int go_through(struct dt_trainer *t, float scale, double *loss, double *data_s,
+                      struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
     const struct dt_pipe_op *end = s->ops + s->count;
@@ -273,6 +283,16 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
             return -1;
     }
     return dt_stages_rest(t, err);
+}
+
+int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
+                    struct dt_err *err)
+{
+    int rc = go_through(t, scale, loss, data_s, err);
+    /* Neighbours end now, rather than wait for what will not come. */
+    if (rc < 0)
+        dt_coll_abort(dt_trainer_pipeline(t)->group, "a stage could not go through a step");
+    return rc;
 }
 
 int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
