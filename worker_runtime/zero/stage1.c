@@ -54,7 +54,7 @@ void *dt_full_grads(struct dt_zero *z, size_t unit, struct dt_err *err)
 
 static int push_once(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, struct dt_err *err)
 {
-    if (z->unit[unit].reduced)
+    if (z->unit[unit].reduced || z->layout.unit[unit].padded == 0)
         return 0;
     z->unit[unit].reduced = true;
     return dt_queue_push(z, unit, kind, dt_row_at(z, &z->grads, unit, 0), err);
@@ -96,28 +96,36 @@ int dt_full_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err 
 /* As many units under way as fit in a gather bucket; at least one. */
 static int gather_all(struct dt_zero *z, struct dt_err *err)
 {
-    struct dt_coll_handle ring[DT_QUEUE_MAX];
-    size_t oldest = 0, elements = 0, bucket = z->o.gather_bucket;
+    struct {
+        struct dt_coll_handle handle;
+        size_t unit;
+    } ring[DT_QUEUE_MAX];
+    size_t oldest = 0, next = 0, elements = 0, bucket = z->o.gather_bucket;
     for (size_t u = 0; u < z->layout.units; u++) {
         const struct dt_layout_unit *l = &z->layout.unit[u];
-        while (u > oldest &&
-               (u - oldest == DT_QUEUE_MAX || (bucket != 0 && elements + l->padded > bucket))) {
-            elements -= z->layout.unit[oldest].padded;
-            if (dt_zero_wait(z, &ring[oldest % DT_QUEUE_MAX], oldest, err) < 0)
+        if (l->padded == 0)
+            continue;
+        while (next > oldest &&
+               (next - oldest == DT_QUEUE_MAX || (bucket != 0 && elements + l->padded > bucket))) {
+            size_t first = oldest++ % DT_QUEUE_MAX;
+            elements -= z->layout.unit[ring[first].unit].padded;
+            if (dt_zero_wait(z, &ring[first].handle, ring[first].unit, err) < 0)
                 return -1;
-            oldest++;
         }
         struct dt_coll_call call = {.kind = DT_ALL_GATHER,
                                     .send = dt_row_at(z, &z->params, u, z->rank),
                                     .recv = dt_row_at(z, &z->params, u, 0),
                                     .count = l->shard,
                                     .type = z->elem};
-        if (dt_zero_start(z, &call, &ring[u % DT_QUEUE_MAX], u, err) < 0)
+        size_t last = next++ % DT_QUEUE_MAX;
+        ring[last].unit = u;
+        if (dt_zero_start(z, &call, &ring[last].handle, u, err) < 0)
             return -1;
         elements += l->padded;
     }
-    for (; oldest < z->layout.units; oldest++)
-        if (dt_zero_wait(z, &ring[oldest % DT_QUEUE_MAX], oldest, err) < 0)
+    for (; oldest < next; oldest++)
+        if (dt_zero_wait(z, &ring[oldest % DT_QUEUE_MAX].handle, ring[oldest % DT_QUEUE_MAX].unit,
+                         err) < 0)
             return -1;
     return 0;
 }
