@@ -14,7 +14,7 @@ struct dt_stages {
     struct dt_pipe_plan plan;
     struct dt_pipe_op *ops;
     size_t count, slots;
-    double even;
+    struct dt_stage_even even;
     bool halts; /* in the midst of passes, for ranks that share blocks or samples */
     struct dt_border *border;
 };
@@ -86,18 +86,21 @@ int dt_stages_idle(const struct dt_config *c, int64_t micros)
 
 /* -- a rank's part ---------------------------------------------------------------------------- */
 
-/* What a stage computes for a sample, words and head included. */
-static double cost_of(const struct dt_pipe_unit *units, size_t layers, struct dt_stage stage)
+/* What a stage computes for a sample, and what it updates, words and head included. */
+static struct dt_stage_even cost_of(const struct dt_pipe_unit *units, size_t layers,
+                                    struct dt_stage stage)
 {
     size_t first = stage.first > 0 ? stage.first + 1 : 0;
     size_t last = stage.end < layers ? stage.end : layers + 1;
-    double cost = 0;
-    for (size_t u = first; u <= last; u++)
-        cost += units[u].forward + units[u].input + units[u].weight;
+    struct dt_stage_even cost = {0};
+    for (size_t u = first; u <= last; u++) {
+        cost.computing += units[u].forward + units[u].input + units[u].weight;
+        cost.update += units[u].params;
+    }
     return cost;
 }
 
-static int compare_costs(const struct dt_trainer *t, double *even, struct dt_err *err)
+static int compare_costs(const struct dt_trainer *t, struct dt_stage_even *even, struct dt_err *err)
 {
     const struct dt_shape *s = &t->config->model.shape;
     double stages = dt_trainer_pipeline(t)->size;
@@ -105,8 +108,10 @@ static int compare_costs(const struct dt_trainer *t, double *even, struct dt_err
         dt_pipe_units(s, t->config->data.positions, t->config->model.recompute, err);
     if (!units)
         return -1;
-    double own = cost_of(units, s->layers, t->stage);
-    *even = cost_of(units, s->layers, (struct dt_stage){0, s->layers}) / stages / own;
+    struct dt_stage_even own = cost_of(units, s->layers, t->stage);
+    struct dt_stage_even all = cost_of(units, s->layers, (struct dt_stage){0, s->layers});
+    *even = (struct dt_stage_even){.computing = all.computing / stages / own.computing,
+                                   .update = all.update / stages / own.update};
     free(units);
     return 0;
 }
@@ -182,9 +187,9 @@ size_t dt_stages_slots(const struct dt_stages *s)
     return s ? s->slots : 1;
 }
 
-double dt_stages_even(const struct dt_stages *s)
+struct dt_stage_even dt_stages_even(const struct dt_stages *s)
 {
-    return s ? s->even : 1;
+    return s ? s->even : (struct dt_stage_even){1, 1};
 }
 
 uint64_t dt_stages_ns(const struct dt_stages *s)

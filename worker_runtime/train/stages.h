@@ -32,9 +32,12 @@ int dt_stages_open(struct dt_trainer *t, struct dt_err *err);
 void dt_stages_close(struct dt_stages *s);
 /* Micro-batches between forward and backward, at most; S may be NULL. */
 size_t dt_stages_slots(const struct dt_stages *s);
-/* What its computing takes is to be multiplied with, to be compared with that of other stages:
- * these have other layers. S may be NULL. */
-double dt_stages_even(const struct dt_stages *s);
+/* What the time of its passes, and of its optimizer, is to be multiplied with, to be compared with
+ * that of other stages: these have other layers. S may be NULL. */
+struct dt_stage_even {
+    double computing, update;
+};
+struct dt_stage_even dt_stages_even(const struct dt_stages *s);
 /* Nanoseconds spent so far in waiting for neighbours; S may be NULL. */
 uint64_t dt_stages_ns(const struct dt_stages *s);
 

@@ -140,8 +140,9 @@ static void put_own_time(const struct dt_trainer *t, const struct step_times *ti
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index];
     double even = (double)t->batch.accumulation, part = mine > even ? even / mine : 1;
     double data = times->data * part;
-    double computed = (times->forward + times->backward) * dt_stages_even(t->stages);
-    double own = computed * part + data + times->optimizer;
+    struct dt_stage_even stage = dt_stages_even(t->stages);
+    double computed = (times->forward + times->backward) * stage.computing;
+    double own = computed * part + data + times->optimizer * stage.update;
     out->own_ns = (int64_t)(own * 1e9);
     out->data_ns = (int64_t)(data * 1e9);
     out->communication_ns = (int64_t)(times->communication * 1e9);
