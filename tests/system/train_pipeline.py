@@ -53,8 +53,7 @@ def same_chances(s):
 
 @training.story
 def same_losses(s):
-    """the same within rounding where the head is tied, layers have windows of their own, ranks share blocks too, blocks are gone through
-    again, and numbers have 16 bits"""
+    """the same within rounding where the head is tied, with windows, ranks that share blocks, recomputed blocks, and numbers of 16 bits"""
     more = {"accumulation": 2, "data": {"validation": s.data}, "validate_every": 4, "validation_batches": 2}
     rows = ((GPT2, 3, 1, 0, {}), (GPT2, 2, 2, 1, {}), (GEMMA3, 3, 1, 1, {}), (GEMMA3, 2, 2, 2, {"activation_checkpointing": {}}),
             (LLAMA, 2, 2, 1, {"bf16": {"enabled": True}}))
