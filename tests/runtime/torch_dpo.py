@@ -53,7 +53,7 @@ def write_pairs(path, pairs, vocabulary):
 
 def log_probability(config, weights, document):
     ids, answer = torch.tensor(document[0]), document[1]
-    logits = (torch_model.gpt2 if config["model_type"] == "gpt2" else torch_model.llama)(config, weights, ids[None, :-1])[0]
+    logits = torch_model.logits_of(config, weights, ids[None, :-1])[0]
     return F.log_softmax(logits, 1).gather(1, ids[1:, None])[answer - 1:, 0].sum()
 
 

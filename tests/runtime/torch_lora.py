@@ -156,11 +156,11 @@ class Dropping:
 
 def loss_with(config, weights, adapters, lora, step, ids, targets):
     if not lora["lora_dropout"]:
-        return torch_model.loss_of(config, merged(config, weights, adapters, lora), ids, targets)
+        return torch_model.losses_of(config, merged(config, weights, adapters, lora), ids, targets)[0]
     torch_model.F = Dropping(config, weights, adapters, lora)
     torch_model.F.step = step
     try:
-        return torch_model.loss_of(config, weights, ids, targets)
+        return torch_model.losses_of(config, weights, ids, targets)[0]
     finally:
         torch_model.F = F
 

@@ -248,13 +248,18 @@ def gemma(config, w, ids):
     return capped(logits, config.get("final_logit_softcapping"))
 
 
+def logits_of(config, w, ids, routed=None):
+    """Where a list is given, what each layer of experts chose comes into it."""
+    kind = config["model_type"]
+    if kind == "gpt2":
+        return gpt2(config, w, ids)
+    return gemma(config, w, ids) if "gemma" in kind else llama(config, w, ids, [] if routed is None else routed)
+
+
 def losses_of(config, w, ids, targets):
     """What is told, and what is learnt from."""
-    kind, routed = config["model_type"], []
-    if kind == "gpt2":
-        logits = gpt2(config, w, ids)
-    else:
-        logits = gemma(config, w, ids) if "gemma" in kind else llama(config, w, ids, routed)
+    routed = []
+    logits = logits_of(config, w, ids, routed)
     loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten().long(), ignore_index=-100)
     if not config.get("output_router_logits"):
         return loss, loss
