@@ -4,8 +4,9 @@
  * form). What it refuses a real one may refuse too: an algorithm for other sizes, strides or types
  * than it was found for, pointers less aligned than was promised then, auxiliary leading dimensions
  * that are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for any
- * epilogue. Device DT_EMULATOR_WRONG_PRODUCT is broken: the first element of what it puts out is
- * off by 1.
+ * epilogue; with DT_EMULATOR_WHOLE_PRODUCTS none for what a real one does slowly, products of
+ * bfloat16 that are wide and of an extent that is no multiple of 8. Device
+ * DT_EMULATOR_WRONG_PRODUCT is broken: the first element of what it puts out is off by 1.
  */
 #include "tests/gpu/emulator/memory.h"
 #include "tests/gpu/emulator/stream.h"
@@ -230,6 +231,16 @@ cublasStatus_t check_types(const problem &p)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t check_extents(const problem &p)
+{
+    if (p.a.type != CUDA_R_16BF || !getenv("DT_EMULATOR_WHOLE_PRODUCTS"))
+        return CUBLAS_STATUS_SUCCESS;
+    for (uint64_t extent : {p.m, p.n, p.k})
+        if (extent >= 256 && extent % 8 != 0)
+            return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t check_epilogue(const problem &p)
 {
     const operation &op = p.op;
@@ -270,6 +281,8 @@ cublasStatus_t describe(problem *p, cublasLtMatmulDesc_t op, cublasLtMatrixLayou
         if (l->ld < int64_t(l->rows))
             return refuse(CUBLAS_STATUS_INVALID_VALUE, "a leading dimension less than the rows");
     cublasStatus_t e = check_types(*p);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = check_extents(*p);
     return e == CUBLAS_STATUS_SUCCESS ? check_epilogue(*p) : e;
 }
 
