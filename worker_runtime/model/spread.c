@@ -40,19 +40,10 @@ static void unpack(const struct dt_block *b, const struct dt_attention *a, char 
     }
 }
 
-/* Between pairs as ranks have them, one rank behind the other, and those of each sample from its
- * first position to its last. */
 static void reorder(const struct dt_block *b, char *by_rank, char *by_position, bool to_position)
 {
-    const struct dt_pieces *p = &b->pieces;
-    size_t bytes = pair(b) * elem_of(b), run = dt_pieces_length(p) * bytes;
-    for (size_t rank = 0; rank < p->ranks; rank++)
-        for (size_t i = 0; i < dt_pieces_count(p); i++)
-            for (size_t sample = 0; sample < b->batch; sample++, by_rank += run) {
-                size_t place = sample * p->positions + dt_pieces_first(p, rank, i);
-                char *there = by_position + place * bytes;
-                memcpy(to_position ? there : by_rank, to_position ? by_rank : there, run);
-            }
+    dt_pieces_reorder(&b->pieces, b->batch, pair(b) * elem_of(b), by_rank, by_position,
+                      to_position);
 }
 
 /* This rank's place among pairs as ranks have them. */
