@@ -133,6 +133,8 @@ TEST(ranks_that_share_samples_have_fewer_rows)
     CHECK_EQ(half.optimizer, whole.optimizer);
     CHECK_EQ(half.params, whole.params);
     CHECK(half.activations < whole.activations * 7 / 10);
+    cut.parallel.by_heads = true; /* three times all keys and values are not there */
+    CHECK(of(&cut, 4, 4, 2).activations < half.activations);
     CHECK_EQ(dt_estimate_data(&cut, &(struct dt_estimate_place){.world = 4, .local = 4}), 2);
     CHECK_FAIL(dt_estimate(&cut, &three, 0, &e, &err), err,
                "parallel.context: 2 does not divide the number of ranks, 3; give --world");

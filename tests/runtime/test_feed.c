@@ -113,7 +113,7 @@ TEST(ranks_that_share_samples_are_fed_their_pieces)
     for (size_t rank = 0; rank < RANKS; rank++) {
         struct dt_trainer t = {.config = &config,
                                .train = numbers,
-                               .pieces = {RANKS, rank, POSITIONS},
+                               .pieces = {.ranks = RANKS, .rank = rank, .positions = POSITIONS},
                                .ids = ids,
                                .targets = targets,
                                .whole_ids = whole_ids,

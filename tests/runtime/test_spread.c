@@ -38,14 +38,17 @@ struct row {
     int ranks;
     size_t batch, positions, heads, kv_heads, head_dim, window;
     float cap;
-    bool packed;
+    bool packed, by_heads;
 };
 
 static const struct row table[] = {
-    {2, 1, 8, 1, 1, 4, 0, 0, false},   {2, 3, 16, 3, 3, 2, 0, 0, false},
-    {4, 2, 24, 6, 2, 4, 0, 0, false},  {3, 2, 30, 4, 1, 6, 7, 0, false},
-    {2, 1, 640, 2, 1, 8, 0, 0, false}, {2, 2, 640, 2, 2, 4, 90, 0, true},
-    {4, 2, 40, 4, 2, 4, 0, 3, true},   {3, 1, 6, 5, 5, 2, 2, 0, true},
+    {2, 1, 8, 1, 1, 4, 0, 0, false, false},   {2, 3, 16, 3, 3, 2, 0, 0, false, false},
+    {4, 2, 24, 6, 2, 4, 0, 0, false, false},  {3, 2, 30, 4, 1, 6, 7, 0, false, false},
+    {2, 1, 640, 2, 1, 8, 0, 0, false, false}, {2, 2, 640, 2, 2, 4, 90, 0, true, false},
+    {4, 2, 40, 4, 2, 4, 0, 3, true, false},   {3, 1, 6, 5, 5, 2, 2, 0, true, false},
+    {2, 1, 8, 2, 2, 4, 0, 0, false, true},    {2, 3, 16, 8, 4, 2, 0, 0, false, true},
+    {4, 2, 24, 8, 4, 4, 0, 0, false, true},   {3, 2, 30, 9, 3, 6, 7, 0, true, true},
+    {2, 2, 640, 4, 2, 4, 90, 0, true, true},  {4, 1, 40, 4, 4, 4, 0, 3, true, true},
 };
 
 static float *chance(size_t count, uint64_t seed)
@@ -144,13 +147,34 @@ static void check_close(const float *got, const float *wanted, size_t count, con
     }
 }
 
+/* What one of both ways needs: the other's is not there. */
+static struct dt_scratch scratch_of(const struct whole *w, size_t own)
+{
+    size_t all = w->row->batch * w->row->positions;
+    if (w->row->by_heads)
+        return (struct dt_scratch){
+            .heads_qkv = {calloc(own * w->in, sizeof(float)), calloc(own * w->in, sizeof(float))},
+            .heads_out = {calloc(own * w->q, sizeof(float)), calloc(own * w->q, sizeof(float))}};
+    return (struct dt_scratch){.ranks_pairs = calloc(all * w->pair, sizeof(float)),
+                               .pairs = calloc(all * w->pair, sizeof(float)),
+                               .dpairs = calloc(all * w->pair, sizeof(float))};
+}
+
+static void free_scratch(const struct dt_scratch *s)
+{
+    dt_elem *all[] = {s->ranks_pairs,  s->pairs,        s->dpairs,      s->heads_qkv[0],
+                      s->heads_qkv[1], s->heads_out[0], s->heads_out[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
 static void attend(struct rank_self *me)
 {
     const struct row *r = me->arg;
     struct dt_err err = {0};
     struct whole w;
     open_whole(&w, r);
-    struct dt_pieces p = {(size_t)r->ranks, (size_t)me->rank, r->positions};
+    struct dt_pieces p = {(size_t)r->ranks, (size_t)me->rank, r->positions, r->by_heads};
     struct dt_team team = {.group = rank_open(me), .index = me->rank};
     struct dt_device *device = dt_device_open_cpu(1, &err);
     CHECK_OK(device ? 0 : -1, err);
@@ -160,9 +184,7 @@ static void attend(struct rank_self *me)
     struct dt_kept kept = {.qkv = take(&w, &p, w.qkv, w.in),
                            .attended = calloc(own * w.q, sizeof(float)),
                            .logsum = calloc(own * r->heads, sizeof(float))};
-    struct dt_scratch scratch = {.ranks_pairs = calloc(all * w.pair, sizeof(float)),
-                                 .pairs = calloc(all * w.pair, sizeof(float)),
-                                 .dpairs = calloc(all * w.pair, sizeof(float))};
+    struct dt_scratch scratch = scratch_of(&w, own);
     struct dt_block b = {.shape = &shape,
                          .ops = device->ops,
                          .stream = device->stream,
@@ -185,11 +207,10 @@ static void attend(struct rank_self *me)
     check_close(dqkv, wanted, own * w.in, "backward");
     CHECK(!team.failed && team.ns > 0);
 
-    float *mine[] = {
-        dout,          dqkv,        attended,      wanted,         kept.qkv,
-        kept.attended, kept.logsum, scratch.pairs, scratch.dpairs, scratch.ranks_pairs};
+    float *mine[] = {dout, dqkv, attended, wanted, kept.qkv, kept.attended, kept.logsum};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         free(mine[i]);
+    free_scratch(&scratch);
     close_whole(&w);
     dt_device_close(device);
     dt_coll_destroy(team.group);

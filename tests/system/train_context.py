@@ -68,6 +68,25 @@ def dealt_and_halved(s):
 
 
 @training.story
+def by_heads(s):
+    """ranks that swap positions for heads have the losses of one: of whole samples and of packed documents, on stages, and with others to a block"""
+    few = {"steps": 5, "parallel": {"context": 2, "context_by": "heads"}}
+    wide = {**training.LLAMA, "num_key_value_heads": 4}
+    packed = {"batch": 24, "accumulation": 3, **training.conversations(s)}
+    rows = (("whole", training.LLAMA, 2, {}, {"stage": 1}), ("four", wide, 4, {"context": 4}, {}), ("stage3", wide, 4, {}, {"stage": 3}),
+            ("tensor", wide, 4, {"tensor": 2}, {}), ("pipeline", training.LLAMA, 4, {"pipeline": 2}, {}),
+            ("packed", LONGER[1], 2, {}, {**packed, "activation_checkpointing": {}}))
+    for name, model, world, parallel, more in rows:
+        alone = s.config(name + ".json", model=model, **{"steps": 5, **{k: v for k, v in more.items() if k != "stage"}})
+        s.run(alone)
+        c = s.config(name + "2.json", model=model, **{**few, **more, "parallel": {**few["parallel"], **parallel}})
+        s.run(c, world=world).expect(r"^\d ranks share each sample, \d+ tokens of it each, and in attention the heads$")
+        training.close(s.losses(c), s.losses(alone), 1e-6, name)
+        norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+        training.close(*norms, 1e-5, "norms, " + name)
+
+
+@training.story
 def with_tensors(s):
     """two ranks to a block and two to a sample have the losses of one"""
     tensors = {**QWEN3, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -201,6 +220,8 @@ def is_refused(s):
             ({"parallel": {"context": 2}}, 3, r"parallel.context: 2 does not divide the number of ranks, 3: give another --nproc-per-node"),
             ({"parallel": {"context": 2, "tensor": 3}}, 3, r"parallel.context: 2 does not divide what parallel.tensor leaves of the ranks, 1:"),
             ({"parallel": {"context": 2, "pipeline": 2}}, 2, r"parallel.context: 2 does not divide what parallel.pipeline leaves of the ranks, 1:"),
+            ({"parallel": {"context": 4, "context_by": "heads"}}, 4, r"parallel.context_by: 4 ranks cannot have as many heads each of 3, "
+             r"which read 3 of keys; set it to \"keys\", or give another parallel.context$"),
             ({"parallel": {"context": 2}, "train": {"device": "cuda"}}, 2, r"parallel.context: ranks share samples on CPUs alone so far"),
             ({"parallel": {"context": 2}, "sequence_parallel_size": 4}, 4, r"parallel.context is 2, and sequence_parallel_size says 4"))
     for number, (keys, world, words) in enumerate(rows):

@@ -84,8 +84,9 @@ struct dt_config_parallel {
     int tensor;   /* ... each block, part of its tensors each; 1: none do */
     int pipeline; /* ... the model, some of its blocks each; 1: none do */
     enum dt_pipe_schedule schedule;
-    int context; /* ... each sample, some of its positions each; 1: none do */
-    int expert;  /* ... the experts of each block, some of them each; 1: none do */
+    int context;   /* ... each sample, some of its positions each; 1: none do */
+    bool by_heads; /* in attention they swap these for heads; else keys and values are gathered */
+    int expert;    /* ... the experts of each block, some of them each; 1: none do */
 };
 
 /* What is left of the ranks for samples, in words. */

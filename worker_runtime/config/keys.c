@@ -235,6 +235,7 @@ const struct dt_key dt_own_keys[] = {
     {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline), .min = 1, .max = 4096},
     {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe"},
     {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context), .min = 1, .max = 65536},
+    {"parallel.context_by", .kind = DT_KEY_CHOICE, .at = AT(context_by), .words = "keys|heads"},
     {"parallel.expert", .kind = DT_KEY_SMALL, .at = AT(expert), .min = 1, .max = 65536},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},

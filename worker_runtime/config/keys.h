@@ -71,6 +71,7 @@ struct dt_config_draft {
     int pipeline, pipeline_too; /* likewise */
     int pipeline_order;         /* which of the words of "parallel.schedule" */
     int context, context_too;   /* as of tensors */
+    int context_by;             /* which of the words of "parallel.context_by" */
     int expert;
     bool dpo_block;
     bool csv;

@@ -45,6 +45,7 @@ static int settle_context(const struct dt_reading *r)
                           d->context, d->context_too);
     *context = d->context != DT_UNSET ? d->context : d->context_too;
     *context = *context > 0 ? *context : 1;
+    d->c.parallel.by_heads = d->context_by;
     return 0;
 }
 
@@ -94,6 +95,23 @@ static int check_pipeline(const struct dt_config *c, struct dt_err *err)
     return 0;
 }
 
+/* Of the heads that parallel.tensor leaves a rank. */
+static int check_heads(const struct dt_config *c, struct dt_err *err)
+{
+    size_t context = (size_t)c->parallel.context;
+    struct dt_shape part = c->model.shape;
+    if (c->parallel.tensor > 1 &&
+        dt_shape_cut(&c->model.shape, (size_t)c->parallel.tensor, &part, err) < 0)
+        return -1;
+    if (part.heads % context == 0 && part.kv_heads % context == 0)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "parallel.context_by: %zu ranks cannot have as many heads each of %zu, which "
+                      "read %zu of keys%s; set it to \"keys\", or give another parallel.context",
+                      context, part.heads, part.kv_heads,
+                      c->parallel.tensor > 1 ? ", which is what parallel.tensor leaves them" : "");
+}
+
 static int check_context(const struct dt_config *c, struct dt_err *err)
 {
     size_t pieces = 2 * (size_t)c->parallel.context, positions = c->data.positions;
@@ -104,7 +122,7 @@ static int check_context(const struct dt_config *c, struct dt_err *err)
                           "another parallel.context",
                           c->parallel.context, pieces);
     if (positions % pieces == 0)
-        return 0;
+        return c->parallel.by_heads ? check_heads(c, err) : 0;
     return dt_err_set(err, DT_E_USAGE,
                       "parallel.context: %d ranks share samples in %zu pieces of one length, which "
                       "%zu tokens are not; give a data.sequence_length of %zu, or another "

@@ -12,6 +12,7 @@
 struct dt_pieces {
     size_t ranks, rank; /* ranks 0 or 1: all of a sample is one piece */
     size_t positions;   /* of a whole sample: a multiple of 2 * ranks, where these are several */
+    bool by_heads;      /* in attention each has all positions of some heads: model/swap.h */
 };
 
 static inline bool dt_pieces_shared(const struct dt_pieces *p)

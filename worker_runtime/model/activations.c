@@ -46,7 +46,7 @@ struct sizes {
     size_t experts, picks, shared_inner, counts; /* COUNTS: of all layers; 0: none */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head;
+    bool llama, local, qk_norm, branch_norms, documents, shared, by_heads, dropout, weighed, head;
     struct dt_stage stage;
 };
 
@@ -110,6 +110,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .branch_norms = s->branch_norms,
         .documents = o->documents,
         .shared = dt_pieces_shared(&o->pieces),
+        .by_heads = dt_pieces_shared(&o->pieces) && o->pieces.by_heads,
         .weighed = o->weighed,
         .stage = dt_stage_of(s, o->stage),
     };
@@ -200,7 +201,11 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     dt_elem **all[] = {&s->ranks_pairs, &s->pairs, &s->dpairs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = z->shared ? take(c, z->places, z->qkv - z->q, z->elem) : NULL;
+        *all[i] = z->shared && !z->by_heads ? take(c, z->places, z->qkv - z->q, z->elem) : NULL;
+    for (int i = 0; i < 2; i++) {
+        s->heads_qkv[i] = z->by_heads ? take(c, z->rows, z->qkv, z->elem) : NULL;
+        s->heads_out[i] = z->by_heads ? take(c, z->rows, z->q, z->elem) : NULL;
+    }
     s->logits_stride = z->logits;
     if (!z->head)
         return;

@@ -66,6 +66,9 @@ struct dt_scratch {
     /* Of ranks that share positions, and NULL without: keys and values, side by side, of all
      * positions: rank by rank, and in their order; and gradients. */
     dt_elem *ranks_pairs, *pairs, *dpairs; /* [batch * positions, 2 K] */
+    /* The same of ranks that swap positions for heads: what they read and what they give, and on
+     * its way. */
+    dt_elem *heads_qkv[2], *heads_out[2]; /* [N, Q + 2 K], [N, Q] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first of each row are words */
     dt_elem *dnormed;   /* [R, C] */

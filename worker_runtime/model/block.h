@@ -115,16 +115,21 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     };
 }
 
-/* spread.h */
+/* spread.h and swap.h */
 void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a);
 void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                         const dt_elem *dout);
+void dt_swap_forward(const struct dt_block *b, const struct dt_attention *a);
+void dt_swap_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                      const dt_elem *dout);
 
 /* What A gives, into kept->attended. */
 static inline void dt_block_attention_forward(const struct dt_block *b,
                                               const struct dt_attention *a)
 {
-    if (b->context)
+    if (b->context && b->pieces.by_heads)
+        dt_swap_forward(b, a);
+    else if (b->context)
         dt_spread_forward(b, a);
     else
         b->ops->attention_forward(a, b->kept->attended, b->stream);
@@ -135,6 +140,10 @@ static inline void dt_block_attention_backward(const struct dt_block *b,
                                                const struct dt_attention *a, dt_elem *dqkv,
                                                const dt_elem *dout)
 {
+    if (b->context && b->pieces.by_heads) {
+        dt_swap_backward(b, a, dqkv, dout);
+        return;
+    }
     if (b->context) {
         dt_spread_backward(b, a, dqkv, dout);
         return;

@@ -205,6 +205,13 @@ static size_t optimizer_of(const struct place *p, const struct dt_layout *l, int
     return (stage == 0 ? l->padded : l->shard) * sizeof(float) * (master ? 3 : 2);
 }
 
+static struct dt_pieces pieces_of(const struct place *p)
+{
+    return (struct dt_pieces){.ranks = (size_t)p->c->parallel.context,
+                              .positions = p->c->data.positions,
+                              .by_heads = p->c->parallel.by_heads};
+}
+
 /* Pairs are packed samples. Where others are nobody says before the data are open: four bytes of
  * each token's thousands. */
 static size_t activations_of(const struct place *p)
@@ -218,12 +225,13 @@ static size_t activations_of(const struct place *p)
         .slots = p->under_way,
         .recompute = m->recompute,
         .recompute_every = m->recompute_every,
-        .pieces = {.ranks = (size_t)p->c->parallel.context, .positions = p->c->data.positions},
+        .pieces = pieces_of(p),
         .documents = p->c->dpo.on ? &some : NULL,
         .weighed = p->c->dpo.on,
         .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
         .words.parts = p->tensor,
-        .nf4 = p->c->lora_nf4};
+        .nf4 = p->c->lora_nf4,
+    };
     return dt_transformer_bytes(&m->shape, &o, p->form);
 }
 

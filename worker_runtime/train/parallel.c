@@ -90,6 +90,7 @@ static int check_mesh(struct dt_trainer *t, struct dt_err *err)
     const struct alike own[] = {{"parallel.tensor", p->tensor, true},
                                 {"parallel.pipeline", p->pipeline, true},
                                 {"parallel.context", p->context, true},
+                                {"parallel.context_by", p->by_heads, false},
                                 {"parallel.expert", p->expert, true}};
     return check_alike(t, own, sizeof own / sizeof *own, err);
 }
@@ -127,7 +128,8 @@ static void open_context(struct dt_trainer *t)
     t->context_team = (struct dt_team){.group = axis->group, .index = axis->index};
     t->pieces = (struct dt_pieces){.ranks = (size_t)axis->size,
                                    .rank = (size_t)axis->index,
-                                   .positions = t->config->data.positions};
+                                   .positions = t->config->data.positions,
+                                   .by_heads = t->config->parallel.by_heads};
 }
 
 /* Samples are dealt to all ranks with other experts, too. */
@@ -401,8 +403,9 @@ void dt_parallel_introduce(const struct dt_trainer *t)
         dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data", p->tensor,
                        teams, teams == 1 ? "" : "s");
     if (p->context > 1)
-        dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each", p->context,
-                       dt_pieces_own(&t->pieces));
+        dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each%s",
+                       p->context, dt_pieces_own(&t->pieces),
+                       p->by_heads ? ", and in attention the heads" : "");
     if (p->expert > 1)
         dt_metrics_say(t->metrics, "%d ranks share the experts of each block; %d such team%s",
                        p->expert, teams, teams == 1 ? "" : "s");

@@ -48,6 +48,7 @@ static struct dt_config trial_of(const struct search *s, const struct dt_plan *p
     trial.parallel.pipeline = size(p, DT_MESH_PP);
     trial.parallel.schedule = DT_PIPE_1F1B;
     trial.parallel.context = size(p, DT_MESH_CP);
+    trial.parallel.by_heads = false;
     trial.model.recompute = p->recompute;
     trial.model.recompute_every = 1;
     trial.batch =
