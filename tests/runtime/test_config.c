@@ -869,6 +869,50 @@ TEST(preferences_have_their_defaults_and_their_limits)
                "dpo.loss: there is no such setting");
 }
 
+TEST(how_many_share_what_has_the_names_of_four_programs)
+{
+    static const struct {
+        const char *text;
+        int tensor, pipeline, context, expert;
+    } rows[] = {
+        {"{}", 1, 1, 1, 1},
+        {"{\"parallel\": {\"tensor\": 2, \"pipeline\": 3, \"context\": 4, \"expert\": 5}}", 2, 3, 4,
+         5},
+        {"{\"tensor_parallel\": {\"autotp_size\": 2}, \"pipeline\": {\"stages\": 3}, "
+         "\"sequence_parallel_size\": 4, \"expert_parallel\": {\"autoep_size\": 5}}",
+         2, 3, 4, 5},
+        {"{\"parallel\": {\"tensor_model_parallel_size\": 2, \"pipeline_model_parallel_size\": 3, "
+         "\"context_parallel_size\": 4, \"expert_model_parallel_size\": 5}}",
+         2, 3, 4, 5},
+        {"{\"parallelism\": {\"tensor_parallel_degree\": 2, \"pipeline_parallel_degree\": 3, "
+         "\"context_parallel_degree\": 4, \"expert_parallel_degree\": 5, "
+         "\"data_parallel_shard_degree\": -1}}",
+         2, 3, 4, 5},
+        {"{\"tensor_parallel\": {\"autotp_size\": 0}, \"sequence_parallel_size\": 0, "
+         "\"parallelism\": {\"tensor_parallel_degree\": 2}}",
+         2, 1, 1, 1},
+        {"{\"parallel\": {\"tensor\": 2}, \"parallelism\": {\"tensor_parallel_degree\": 2}}", 2, 1,
+         1, 1},
+    };
+    struct dt_err err;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        CHECK_ROW("%s", rows[i].text);
+        CHECK_OK(parse(rows[i].text, &err), err);
+        CHECK_EQ(c.parallel.tensor, rows[i].tensor);
+        CHECK_EQ(c.parallel.pipeline, rows[i].pipeline);
+        CHECK_EQ(c.parallel.context, rows[i].context);
+        CHECK_EQ(c.parallel.expert, rows[i].expert);
+    }
+    CHECK_FAIL(parse("{\"parallel\": {\"context_parallel_size\": 2}, "
+                     "\"parallelism\": {\"context_parallel_degree\": 4}}",
+                     &err),
+               err,
+               "parallel.context_parallel_size is 2, and parallelism.context_parallel_degree says "
+               "4; drop one of them");
+    CHECK_FAIL(parse("{\"parallel\": {\"expert\": 2, \"expert_model_parallel_size\": 4}}", &err),
+               err, "parallel.expert is 2, and parallel.expert_model_parallel_size says 4");
+}
+
 TEST(stages_of_a_pipeline_have_two_names)
 {
     struct dt_err err;

@@ -13,11 +13,11 @@ int dt_config_check_experts(const struct dt_reading *r)
                         "block, and train all of the model"},
         {d->dpo_block, "dpo: models with experts are not trained with pairs of answers so far; "
                        "drop the block"},
-        {d->tensor > 1 || d->tensor_too > 1,
+        {dt_config_degree(d->tensor) > 1,
          "parallel.tensor: experts are not cut so far; drop it, or give parallel.expert"},
-        {d->pipeline > 1 || d->pipeline_too > 1,
+        {dt_config_degree(d->pipeline) > 1,
          "parallel.pipeline: layers with experts are not shared so far; drop it"},
-        {d->context > 1 || d->context_too > 1,
+        {dt_config_degree(d->context) > 1,
          "parallel.context: samples of models with experts are not shared so far; drop it"},
     };
     if (!d->c.has_model || d->c.model.shape.experts == 0)

@@ -5,6 +5,7 @@
 #define AT(field) offsetof(struct dt_config_draft, field)
 #define HUGE_COUNT 9e15
 #define NO_MEANING "it has no meaning here and is ignored"
+#define FOLLOWS "it follows from the number of workers and zero_optimization.stage; it is ignored"
 #define NUMERICS "it would change what is computed, and is not implemented"
 
 /* clang-format off */
@@ -17,7 +18,7 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"gradient_predivide_factor", .kind = DT_KEY_REAL, .at = AT(predivide), .min = 1e-30, .max = 1e30},
     {"sparse_gradients", .kind = DT_KEY_REFUSE, .words = "gradients of embeddings are dense here"},
     {"communication_data_type", .kind = DT_KEY_CHOICE, .at = AT(communication_type), .words = "fp32|bf16|fp16", .automatic = DT_AUTO_DEFAULT},
-    {"sequence_parallel_size", .kind = DT_KEY_SMALL, .at = AT(context_too), .min = 0, .max = 65536},
+    {"sequence_parallel_size", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_DEEPSPEED]), .min = 0, .max = 65536},
     {"seq_parallel_communication_data_type", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"steps_per_print", .kind = DT_KEY_INT, .at = AT(steps_per_print), .min = 1, .max = HUGE_COUNT, .automatic = DT_AUTO_DEFAULT},
     {"wall_clock_breakdown", .kind = DT_KEY_FLAG, .at = AT(c.train.breakdown)},
@@ -177,13 +178,15 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"compression_training", .kind = DT_KEY_REFUSE, .words = NUMERICS "; remove it"},
     {"curriculum_learning", .kind = DT_KEY_REFUSE, .words = NUMERICS "; remove it"},
     {"data_efficiency", .kind = DT_KEY_REFUSE, .words = NUMERICS "; remove it"},
-    {"expert_parallel", .kind = DT_KEY_IDLE, .words = NO_MEANING},
+    {"expert_parallel", .kind = DT_KEY_BLOCK},
+    {"expert_parallel.autoep_size", .kind = DT_KEY_SMALL, .at = AT(expert[DT_OF_DEEPSPEED]), .min = 0, .max = 65536},
+    {"expert_parallel.preset_model", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"flops_profiler", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"hybrid_engine", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"monitor_config", .kind = DT_KEY_IDLE, .words = "write csv_monitor, or train.metrics for lines of JSON; it is ignored"},
     {"nebula", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"pipeline", .kind = DT_KEY_BLOCK},
-    {"pipeline.stages", .kind = DT_KEY_SMALL, .at = AT(pipeline_too), .min = 0, .max = 65536, .automatic = DT_AUTO_DEFAULT},
+    {"pipeline.stages", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_DEEPSPEED]), .min = 0, .max = 65536, .automatic = DT_AUTO_DEFAULT},
     {"pipeline.partition", .kind = DT_KEY_SAME},
     {"pipeline.seed_layers", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"pipeline.activation_checkpoint_interval", .kind = DT_KEY_IDLE, .words = "write model.activation_checkpointing; it is ignored"},
@@ -191,7 +194,7 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"pipeline.grad_partitioned", .kind = DT_KEY_SAME},
     {"sparse_attention", .kind = DT_KEY_REFUSE, .words = NUMERICS "; remove it"},
     {"tensor_parallel", .kind = DT_KEY_BLOCK},
-    {"tensor_parallel.autotp_size", .kind = DT_KEY_SMALL, .at = AT(tensor_too), .min = 0, .max = 65536},
+    {"tensor_parallel.autotp_size", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_DEEPSPEED]), .min = 0, .max = 65536},
     {"tensor_parallel.dtype", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"tensor_parallel.tp_grain_size", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"tensor_parallel.tp_overlap_comm", .kind = DT_KEY_IDLE, .words = NO_MEANING},
@@ -201,7 +204,7 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"tensor_parallel.keep_module_on_host", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"tensor_parallel.replace_with_kernel_inject", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"tensor_parallel.tp", .kind = DT_KEY_BLOCK},
-    {"tensor_parallel.tp.tp_size", .kind = DT_KEY_SMALL, .at = AT(tensor_too), .min = 0, .max = 65536},
+    {"tensor_parallel.tp.tp_size", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_DEEPSPEED]), .min = 0, .max = 65536},
     {"tensorboard", .kind = DT_KEY_IDLE, .words = "write csv_monitor, or train.metrics for lines of JSON; it is ignored"},
     {"timers", .kind = DT_KEY_IDLE, .words = NO_MEANING},
     {"torch_autocast", .kind = DT_KEY_REFUSE, .words = "it would change what is computed; write \"bf16\": {\"enabled\": true}"},
@@ -231,12 +234,24 @@ const struct dt_key dt_own_keys[] = {
     {"lora.plus_ratio", .kind = DT_KEY_REAL, .at = AT(lora_plus_ratio), .min = 1e-3, .max = 1e6},
 
     {"parallel", .kind = DT_KEY_BLOCK},
-    {"parallel.tensor", .kind = DT_KEY_SMALL, .at = AT(tensor), .min = 1, .max = 65536},
-    {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline), .min = 1, .max = 4096},
+    {"parallel.tensor", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_OURS]), .min = 1, .max = 65536},
+    {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_OURS]), .min = 1, .max = 4096},
     {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe"},
-    {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context), .min = 1, .max = 65536},
+    {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_OURS]), .min = 1, .max = 65536},
     {"parallel.context_by", .kind = DT_KEY_CHOICE, .at = AT(context_by), .words = "keys|heads"},
-    {"parallel.expert", .kind = DT_KEY_SMALL, .at = AT(expert), .min = 1, .max = 65536},
+    {"parallel.expert", .kind = DT_KEY_SMALL, .at = AT(expert[DT_OF_OURS]), .min = 1, .max = 65536},
+    {"parallel.tensor_model_parallel_size", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_MEGATRON]), .min = 1, .max = 65536},
+    {"parallel.pipeline_model_parallel_size", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_MEGATRON]), .min = 1, .max = 4096},
+    {"parallel.context_parallel_size", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_MEGATRON]), .min = 1, .max = 65536},
+    {"parallel.expert_model_parallel_size", .kind = DT_KEY_SMALL, .at = AT(expert[DT_OF_MEGATRON]), .min = 1, .max = 65536},
+
+    {"parallelism", .kind = DT_KEY_BLOCK},
+    {"parallelism.tensor_parallel_degree", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_TITAN]), .min = 1, .max = 65536},
+    {"parallelism.pipeline_parallel_degree", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_TITAN]), .min = 1, .max = 4096},
+    {"parallelism.context_parallel_degree", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_TITAN]), .min = 1, .max = 65536},
+    {"parallelism.expert_parallel_degree", .kind = DT_KEY_SMALL, .at = AT(expert[DT_OF_TITAN]), .min = 1, .max = 65536},
+    {"parallelism.data_parallel_shard_degree", .kind = DT_KEY_IDLE, .words = FOLLOWS},
+    {"parallelism.data_parallel_replicate_degree", .kind = DT_KEY_IDLE, .words = FOLLOWS},
 
     {"dpo", .kind = DT_KEY_BLOCK, .at = AT(dpo_block)},
     {"dpo.beta", .kind = DT_KEY_REAL, .at = AT(c.dpo.beta), .min = 1e-6, .max = 1e3},

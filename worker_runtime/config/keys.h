@@ -31,6 +31,9 @@ enum dt_scheduler_type {
     DT_SCHEDULERS,
 };
 
+/* Whose name for how many ranks share something. */
+enum dt_degree_of { DT_OF_OURS, DT_OF_DEEPSPEED, DT_OF_MEGATRON, DT_OF_TITAN, DT_DEGREES_OF };
+
 struct dt_config_draft {
     struct dt_config c;
     int optimizer, adam_w, scheduler, warmup_type; /* the word's number; DT_UNSET */
@@ -67,12 +70,11 @@ struct dt_config_draft {
     int lora_base; /* which of the words of "lora.base" */
     /* Of the document; NULL: not written. */
     const struct cJSON *lora_targets, *lora_saved, *lora_ranks, *lora_alphas;
-    int tensor, tensor_too;     /* ours, and DeepSpeed's, of which 0 is none */
-    int pipeline, pipeline_too; /* likewise */
-    int pipeline_order;         /* which of the words of "parallel.schedule" */
-    int context, context_too;   /* as of tensors */
-    int context_by;             /* which of the words of "parallel.context_by" */
-    int expert;
+    /* How many ranks share what, as each name for it says; 0: not given. */
+    int tensor[DT_DEGREES_OF], pipeline[DT_DEGREES_OF], context[DT_DEGREES_OF],
+        expert[DT_DEGREES_OF];
+    int pipeline_order; /* which of the words of "parallel.schedule" */
+    int context_by;     /* which of the words of "parallel.context_by" */
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;
@@ -161,6 +163,8 @@ int dt_config_settle_lora(const struct dt_reading *r);
 /* What pairs of answers are trained with, once the adapters are known: dpo.c. */
 int dt_config_settle_dpo(const struct dt_reading *r);
 
+/* What was given under any name; 1: nothing was. */
+int dt_config_degree(const int given[DT_DEGREES_OF]);
 /* How ranks share the work, once all else is known: parallel.c. */
 int dt_config_settle_parallel(const struct dt_reading *r);
 

@@ -4,49 +4,58 @@
 
 #include <string.h>
 
-static int settle_tensor(const struct dt_reading *r)
+/* Each dimension's names, in the order of enum dt_degree_of. */
+static const char *const tensor_keys[DT_DEGREES_OF] = {"parallel.tensor", "tensor_parallel",
+                                                       "parallel.tensor_model_parallel_size",
+                                                       "parallelism.tensor_parallel_degree"};
+static const char *const pipeline_keys[DT_DEGREES_OF] = {"parallel.pipeline", "pipeline.stages",
+                                                         "parallel.pipeline_model_parallel_size",
+                                                         "parallelism.pipeline_parallel_degree"};
+static const char *const context_keys[DT_DEGREES_OF] = {
+    "parallel.context", "sequence_parallel_size", "parallel.context_parallel_size",
+    "parallelism.context_parallel_degree"};
+static const char *const expert_keys[DT_DEGREES_OF] = {
+    "parallel.expert", "expert_parallel.autoep_size", "parallel.expert_model_parallel_size",
+    "parallelism.expert_parallel_degree"};
+
+/* The first name that was given. */
+static int first_given(const int given[DT_DEGREES_OF])
 {
-    struct dt_config_draft *d = r->draft;
-    int *tensor = &d->c.parallel.tensor;
-    bool both = d->tensor != DT_UNSET && d->tensor_too > 0;
-    if (both && d->tensor != d->tensor_too)
-        return dt_err_set(r->err, DT_E_USAGE,
-                          "parallel.tensor is %d, and tensor_parallel says %d; drop one of them",
-                          d->tensor, d->tensor_too);
-    *tensor = d->tensor != DT_UNSET ? d->tensor : d->tensor_too;
-    *tensor = *tensor > 0 ? *tensor : 1;
+    int i = 0;
+    while (i < DT_DEGREES_OF && given[i] == 0)
+        i++;
+    return i;
+}
+
+int dt_config_degree(const int given[DT_DEGREES_OF])
+{
+    int i = first_given(given);
+    return i < DT_DEGREES_OF ? given[i] : 1;
+}
+
+static int settle_degree(const struct dt_reading *r, int *degree, const int given[DT_DEGREES_OF],
+                         const char *const keys[DT_DEGREES_OF])
+{
+    int first = first_given(given);
+    *degree = dt_config_degree(given);
+    for (int i = first + 1; i < DT_DEGREES_OF; i++)
+        if (given[i] != 0 && given[i] != *degree)
+            return dt_err_set(r->err, DT_E_USAGE, "%s is %d, and %s says %d; drop one of them",
+                              keys[first], *degree, keys[i], given[i]);
     return 0;
 }
 
-static int settle_pipeline(const struct dt_reading *r)
+static int settle_degrees(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
-    int *pipeline = &d->c.parallel.pipeline;
-    bool both = d->pipeline != DT_UNSET && d->pipeline_too > 0;
-    if (both && d->pipeline != d->pipeline_too)
-        return dt_err_set(r->err, DT_E_USAGE,
-                          "parallel.pipeline is %d, and pipeline.stages says %d; drop one of them",
-                          d->pipeline, d->pipeline_too);
-    *pipeline = d->pipeline != DT_UNSET ? d->pipeline : d->pipeline_too;
-    *pipeline = *pipeline > 0 ? *pipeline : 1;
-    d->c.parallel.schedule = d->pipeline_order ? DT_PIPE_GPIPE : DT_PIPE_1F1B;
-    return 0;
-}
-
-static int settle_context(const struct dt_reading *r)
-{
-    struct dt_config_draft *d = r->draft;
-    int *context = &d->c.parallel.context;
-    bool both = d->context != DT_UNSET && d->context_too > 0;
-    if (both && d->context != d->context_too)
-        return dt_err_set(r->err, DT_E_USAGE,
-                          "parallel.context is %d, and sequence_parallel_size says %d; drop one of "
-                          "them",
-                          d->context, d->context_too);
-    *context = d->context != DT_UNSET ? d->context : d->context_too;
-    *context = *context > 0 ? *context : 1;
-    d->c.parallel.by_heads = d->context_by;
-    return 0;
+    struct dt_config_parallel *p = &d->c.parallel;
+    p->schedule = d->pipeline_order ? DT_PIPE_GPIPE : DT_PIPE_1F1B;
+    p->by_heads = d->context_by;
+    if (settle_degree(r, &p->tensor, d->tensor, tensor_keys) < 0 ||
+        settle_degree(r, &p->pipeline, d->pipeline, pipeline_keys) < 0 ||
+        settle_degree(r, &p->context, d->context, context_keys) < 0)
+        return -1;
+    return settle_degree(r, &p->expert, d->expert, expert_keys);
 }
 
 /* What each rank would have to know of the others' parts, and does not. */
@@ -149,8 +158,7 @@ static int check_experts(const struct dt_config *c, struct dt_err *err)
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
     struct dt_config *c = &r->draft->c;
-    c->parallel.expert = r->draft->expert > 0 ? r->draft->expert : 1;
-    if (settle_tensor(r) < 0 || settle_pipeline(r) < 0 || settle_context(r) < 0)
+    if (settle_degrees(r) < 0)
         return -1;
     if (c->parallel.expert > 1 && c->has_model && check_experts(c, r->err) < 0)
         return -1;
