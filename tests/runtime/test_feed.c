@@ -51,7 +51,7 @@ static void feed_step(struct dt_trainer *t, const int *deal, int ranks, int coun
     t->balance = dt_balance_create(DT_BALANCE_TIMES, ranks, total, &err);
     CHECK_OK(t->balance ? 0 : -1, err);
     CHECK_OK(dt_balance_set(t->balance, deal, ranks, &err), err);
-    int *rank = &t->data.index;
+    int *rank = &t->mesh.samples.index;
     for (*rank = 0; *rank < ranks; ++*rank)
         for (int m = 0; m < deal[*rank]; m++) {
             CHECK_OK(dt_feed_micro_batch(t, m, &err), err);
@@ -183,7 +183,7 @@ TEST(a_step_s_targets_are_those_that_its_ranks_are_fed)
         uint64_t fed = 0;
         t.balance = dt_balance_create(DT_BALANCE_TIMES, RANKS, 6, &err);
         CHECK_OK(dt_balance_set(t.balance, deal, RANKS, &err), err);
-        int *rank = &t.data.index;
+        int *rank = &t.mesh.samples.index;
         for (*rank = 0; *rank < RANKS; ++*rank)
             for (int m = 0; m < deal[*rank]; m++) {
                 CHECK_OK(dt_feed_micro_batch(&t, m, &err), err);

@@ -45,7 +45,7 @@ static uint64_t job_of_stages(const struct dt_config *c, size_t *second)
     struct dt_tensor *all[2] = {0};
     struct dt_stage *stages;
     struct dt_err err = {0};
-    struct dt_trainer t = {.config = c, .ranks = 2, .stage_parts = all, .parts = (void *)all};
+    struct dt_trainer t = {.config = c, .ranks = 2, .all_parts = all, .parts = (void *)all};
     t.saved.tensors = dt_shape_tensors(&c->model.shape, &err);
     t.saved.count = dt_shape_tensor_count(&c->model.shape);
     t.unit_count = dt_shape_unit_count(&c->model.shape);

@@ -106,6 +106,43 @@ TEST(ranks_with_the_same_parameters_have_a_group)
     ranks_run(8, in_replicas, NULL);
 }
 
+static int32_t sum_in(struct dt_coll *group, int rank)
+{
+    struct dt_err err = {0};
+    int32_t sum = rank;
+    CHECK_OK(dt_coll_all_reduce(group, &sum, 1, DT_I32, DT_SUM, &err), err);
+    return sum;
+}
+
+/* Two stages; in each, two ranks to a sample with two that share experts. */
+static void in_learners(struct rank_self *me)
+{
+    static const struct dt_mesh_shape s = {{2, 1, 2, 2, 1}};
+    struct dt_mesh m;
+    struct dt_err err = {0};
+    struct dt_coll *world = rank_open(me);
+    int stage = me->rank / 4, experts = me->rank % 2, context = me->rank / 2 % 2;
+    CHECK_OK(dt_mesh_open(&m, &s, world, &err), err);
+    CHECK_EQ(m.replicas.size, 2);
+    CHECK_EQ(m.replicas.index, context);
+    CHECK_EQ(sum_in(m.replicas.group, me->rank), 8 * stage + 2 * experts + 2);
+    CHECK_EQ(m.samples.size, 2);
+    CHECK_EQ(m.samples.index, experts);
+    CHECK_EQ(sum_in(m.samples.group, me->rank), 8 * stage + 4 * context + 1);
+    CHECK_EQ(m.learners.size, 4);
+    CHECK_EQ(m.learners.index, 2 * context + experts);
+    CHECK_EQ(dt_coll_rank(m.learners.group), 2 * context + experts);
+    CHECK_EQ(sum_in(m.learners.group, me->rank), 16 * stage + 6);
+    dt_mesh_close(&m);
+    CHECK_OK(dt_coll_barrier(world, &err), err);
+    dt_coll_destroy(world);
+}
+
+TEST(ranks_with_other_samples_and_those_that_learn_together_have_groups)
+{
+    ranks_run(8, in_learners, NULL);
+}
+
 /* Whoever has them along one dimension alone needs no further group. */
 static void in_one_axis(struct rank_self *me)
 {

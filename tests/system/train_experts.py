@@ -3,6 +3,7 @@
 # Models with experts: the same losses in any world and at any stage, checkpoints that others open, and what is refused.
 
 import json
+import math
 import os
 import re
 import shutil
@@ -41,6 +42,28 @@ def same_losses(s):
     s.run(plain)
     if abs(s.losses(plain)[-1] - s.losses(alone)[-1]) < 1e-5:
         raise AssertionError("the auxiliary loss changes nothing")
+
+
+def same_as_alone(s, name, model, world, parallel, stage=1, accumulation=1, **more):
+    """Losses and norms of a world, beside those of one rank with the same micro-batches: an auxiliary loss is of each."""
+    share = math.prod(n for key, n in parallel.items() if key in ("context", "pipeline"))
+    alone = s.config(name + ".json", model=model, steps=5, accumulation=accumulation * world // share, **more)
+    c = s.config(name + "2.json", model=model, steps=5, stage=stage, accumulation=accumulation, parallel=parallel, **more)
+    s.run(alone)
+    program = s.run(c, world=world)
+    training.close(s.losses(c), s.losses(alone), 1e-5, name)
+    norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+    training.close(*norms, 1e-4, "norms, " + name)
+    return program
+
+
+@training.story
+def with_samples_and_layers(s):
+    """ranks that share samples, or layers, of a model with experts have the losses of one rank; an auxiliary loss is that of whole samples"""
+    same_as_alone(s, "halves", {**MIXTRAL, **EVEN}, 2, {"context": 2})
+    same_as_alone(s, "again", {**QWEN2, **EVEN}, 4, {"context": 2, "context_by": "heads"}, stage=3, accumulation=2, activation_checkpointing={})
+    same_as_alone(s, "stages", QWEN3, 2, {"pipeline": 2}, accumulation=4).expect(r"^a pipeline of 2 stages, with 1 \+ 1 blocks")
+    same_as_alone(s, "tied", QWEN2, 4, {"pipeline": 2, "context": 2}, stage=2, accumulation=2)
 
 
 @training.story
@@ -107,9 +130,8 @@ def is_refused(s):
     rows = (({}, {"lora": {"r": 2}}, r"lora: adapters are not made for the experts of a model so far"),
             ({}, {"dpo": {}}, r"dpo: models with experts are not trained with pairs of answers so far"),
             ({}, {"parallel": {"tensor": 2}}, r"parallel.tensor: experts are not cut so far; drop it"),
-            ({}, {"parallel": {"pipeline": 2}}, r"parallel.pipeline: layers with experts are not shared so far; drop it"),
-            ({}, {"parallel": {"context": 2}}, r"parallel.context: samples of models with experts are not shared so far; drop it"),
-            ({}, {"parallel": {"context": 2, "expert": 7}}, r"parallel.context: samples of models with experts are not shared so far; drop it"),
+            (EVEN, {"parallel": {"pipeline": 2}}, r"parallel.pipeline: the auxiliary loss of experts counts what all layers picked, "
+             r"which no stage knows; drop one of it and output_router_logits"),
             ({}, {"device": "cuda"}, r"models with experts are trained on CPUs alone so far"),
             ({"num_experts_per_tok": 8}, {}, r"num_experts_per_tok: there are fewer experts than that"),
             ({"num_experts": 1025}, {}, r"num_experts: .*1024"),
@@ -164,6 +186,30 @@ def shared_among_ranks(s):
 
 
 @training.story
+def shared_beside_samples_and_layers(s):
+    """ranks that share experts, and others to a sample or to layers, have the losses of one rank, and their checkpoint goes on in any other world"""
+    even, tied = {**MIXTRAL, "num_local_experts": 4, **EVEN}, {**QWEN2, "num_experts": 4}
+    plain = {**QWEN3, "num_experts": 4}
+    same_as_alone(s, "samples", even, 4, {"expert": 2, "context": 2}, stage=3, accumulation=2)
+    same_as_alone(s, "layers", plain, 4, {"expert": 2, "pipeline": 2}, accumulation=3)
+    same_as_alone(s, "ends", tied, 4, {"expert": 2, "pipeline": 2}, stage=2, accumulation=2, validate_every=5, validation_batches=3,
+                  data={"validation": s.data})
+    same_as_alone(s, "all", tied, 8, {"expert": 2, "context": 2, "pipeline": 2}, accumulation=2)
+    whole = s.config("whole.json", model=tied, accumulation=4, batch=8, steps=10)
+    s.run(whole)
+    worlds = ((4, {"expert": 2, "pipeline": 2}), (2, {"context": 2}), (8, {"expert": 2, "context": 2, "pipeline": 2}), (4, {"expert": 4}),
+              (4, {"expert": 2, "context": 2}))
+    for number, (world, parallel) in enumerate(worlds):
+        c = s.config("part%d.json" % number, model=tied, parallel=parallel, batch=8, steps=10, stage=number % 3, save_dir=s.path("saved"),
+                     accumulation=4 * math.prod(parallel.values()) // world if "expert" not in parallel else
+                     4 * math.prod(parallel.values()) // world // parallel["expert"])
+        program = s.run(c, "--set", "train.steps=%d" % (2 * (number + 1)), world=world)
+        if number:
+            program.expect(r"resumed from .*: step %d$" % (2 * number))
+        training.close(s.losses(c), s.losses(whole)[2 * number:2 * number + 2], 1e-5, "%d ranks, %r" % (world, parallel))
+
+
+@training.story
 def shared_goes_on(s):
     """a checkpoint of ranks that share experts goes on in any other world, and theirs in that; so does a folder to begin with"""
     model = {**QWEN2, **EVEN}
@@ -190,9 +236,9 @@ def shared_goes_on(s):
 
 @training.story
 def comes_back(s):
-    """of ranks that share experts, one that is killed costs no step"""
+    """of ranks that share experts, and layers, one that is killed costs no step"""
     model, more = {**MIXTRAL, "num_local_experts": 4}, {"steps": 40, "accumulation": 3}
-    c = s.config("killed.json", model=model, vault_every=1, parallel={"expert": 2}, **more)
+    c = s.config("killed.json", model=model, vault_every=1, parallel={"expert": 2, "pipeline": 2}, **more)
     program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
     program.expect(r"^step +6/")
     os.kill(s.workers(program)[3], signal.SIGKILL)
@@ -211,6 +257,8 @@ def sharing_is_refused(s):
             (QWEN3, {"parallel": {"expert": 7}}, 2, r"parallel.expert: 7 does not divide the number of ranks, 2, and of this host"),
             (training.LLAMA, {"parallel": {"expert": 2}}, 2, r"parallel.expert: this model has no experts; drop it"),
             (QWEN2, {"parallel": {"expert": 2}, "dynamic_accumulation": True}, 2, r"parallel.expert: it does not go with train.dynamic_accumulation"),
+            (QWEN2, {"parallel": {"expert": 2, "pipeline": 2}}, 2, r"parallel.expert: 2 does not divide what parallel.pipeline and "
+             r"parallel.context leave of the ranks, 1: give another --nproc-per-node"),
             (QWEN2, {"parallel": {"expert": 2, "tensor": 2}}, 4, r"parallel.tensor: experts are not cut so far; drop it, or give parallel.expert"))
     for number, (model, keys, world, words) in enumerate(rows):
         program = s.start(s.config("refused%d.json" % number, model=model, **keys), world=world)

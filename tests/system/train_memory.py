@@ -10,6 +10,7 @@ import training
 
 LLAMA = {**training.LLAMA, "hidden_size": 64, "intermediate_size": 176, "max_position_embeddings": 96}
 GPT2 = {**training.GPT2, "n_embd": 64, "n_head": 4, "n_positions": 96}
+EXPERTS = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
 LORA, NF4 = {"lora": {"r": 4}}, {"lora": {"r": 4, "base": "nf4"}}
 RECOMPUTE = ("--set", "model.activation_checkpointing=true")
 
@@ -44,6 +45,8 @@ def told_before(s):
     check_estimate(s, "recomputed", LLAMA, 1, 1, RECOMPUTE)
     for stage in (0, 3):
         check_estimate(s, "tensor", GPT2, 4, stage, parallel={"tensor": 2})
+        check_estimate(s, "heads", GPT2, 4, stage, parallel={"context": 2, "context_by": "heads"})
+        check_estimate(s, "experts", EXPERTS, 4, stage, parallel={"expert": 2, "context": 2})
     check_estimate(s, "lora", LLAMA, 2, 3, **LORA)
     check_estimate(s, "nf4-gpt2", GPT2, 1, 0, **NF4)
     check_estimate(s, "dora", LLAMA, 2, 2, lora={"r": 4, "use_dora": True, "dropout": 0.1})

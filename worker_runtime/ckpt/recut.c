@@ -26,17 +26,17 @@ struct walk {
     bool all;            /* what the first of those who have the same counts for, too */
 };
 
-/* Of parts: stages, or ranks that share experts. */
+/* Of parts: for each stage, and in it for each of those that share experts. */
 static size_t lists(const struct dt_ckpt_model *m)
 {
     const struct dt_mesh_shape *mesh = &m->recut->mesh;
     return (size_t)mesh->size[DT_MESH_PP] * (size_t)mesh->size[DT_MESH_EP];
 }
 
-/* One of both is always 0. */
-static size_t list_of(const struct dt_mesh_place *place)
+static size_t list_of(const struct dt_ckpt_model *m, const struct dt_mesh_place *place)
 {
-    return (size_t)place->index[DT_MESH_PP] + (size_t)place->index[DT_MESH_EP];
+    size_t experts = (size_t)m->recut->mesh.size[DT_MESH_EP];
+    return (size_t)place->index[DT_MESH_PP] * experts + (size_t)place->index[DT_MESH_EP];
 }
 
 /* STAGES: how each one's shards lie. */
@@ -44,7 +44,7 @@ static struct walk walk_of(const struct dt_ckpt_model *m, const struct dt_layout
                            const struct dt_layout *file, size_t unit, int rank, bool all)
 {
     struct dt_mesh_place place = dt_mesh_place(&m->recut->mesh, rank);
-    size_t stage = list_of(&place);
+    size_t stage = list_of(m, &place);
     struct walk w = {.m = m,
                      .parts = m->recut->parts[stage],
                      .here = &stages[stage].unit[unit],
@@ -72,7 +72,7 @@ static const struct dt_tensor *tensor_at(struct walk *w)
 static bool is_earlier(const struct walk *w)
 {
     bool earlier = false;
-    for (size_t i = 0; i < list_of(&w->place); i++)
+    for (size_t i = 0; i < list_of(w->m, &w->place); i++)
         earlier = earlier || w->m->recut->parts[i][w->tensor].count > 0;
     return earlier;
 }

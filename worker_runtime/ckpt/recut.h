@@ -13,10 +13,9 @@
 struct dt_recut {
     /* What a rank of each stage has, tensor by tensor, as M->tensors are; all ranks of a stage have
      * parts of the same sizes, some with padding at their end, and none of other stages' tensors.
-     * Where ranks share experts, what each of those has who share them. */
+     * Where ranks share experts, for each stage what each of those has who share them. */
     struct dt_tensor *const *parts;
-    struct dt_mesh_shape
-        mesh; /* of stages, data and tensors, or of experts and data; the rest is 1 */
+    struct dt_mesh_shape mesh; /* context is 1: it is among the data */
     struct dt_coll *world;
 };
 

@@ -15,10 +15,9 @@ int dt_config_check_experts(const struct dt_reading *r)
                        "drop the block"},
         {dt_config_degree(d->tensor) > 1,
          "parallel.tensor: experts are not cut so far; drop it, or give parallel.expert"},
-        {dt_config_degree(d->pipeline) > 1,
-         "parallel.pipeline: layers with experts are not shared so far; drop it"},
-        {dt_config_degree(d->context) > 1,
-         "parallel.context: samples of models with experts are not shared so far; drop it"},
+        {dt_config_degree(d->pipeline) > 1 && d->c.model.shape.balance_experts,
+         "parallel.pipeline: the auxiliary loss of experts counts what all layers picked, which no "
+         "stage knows; drop one of it and output_router_logits"},
     };
     if (!d->c.has_model || d->c.model.shape.experts == 0)
         return 0;

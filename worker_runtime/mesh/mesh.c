@@ -47,30 +47,54 @@ static int open_axis(struct dt_mesh *m, const struct dt_mesh_shape *s, int dim, 
     return dt_coll_split(m->world, dt_mesh_rank(s, &place), axis->index, &axis->group, err);
 }
 
-/* Behind the axes, of which it may be one. */
-static int open_replicas(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_err *err)
+/* Dimensions, a bit each. */
+enum { DP = 1 << DT_MESH_DP, CP = 1 << DT_MESH_CP, EP = 1 << DT_MESH_EP };
+
+/* The group along DIMS, where an axis has it: the only one that has several ranks, or data, where
+ * none has. */
+static struct dt_coll *axis_group(const struct dt_mesh *m, unsigned dims)
 {
-    const struct dt_mesh_axis *data = &m->axis[DT_MESH_DP], *context = &m->axis[DT_MESH_CP];
-    struct dt_mesh_place place = dt_mesh_place(s, dt_coll_rank(m->world));
-    m->replicas = context->size == 1 ? *data : *context;
-    if (context->size == 1 || data->size == 1)
-        return 0;
-    m->replicas = (struct dt_mesh_axis){.size = data->size * context->size,
-                                        .index = data->index * context->size + context->index};
-    if (m->replicas.size == dt_coll_size(m->world)) {
-        m->replicas.group = m->world;
-        return 0;
-    }
-    place.index[DT_MESH_DP] = place.index[DT_MESH_CP] = 0;
-    return dt_coll_split(m->world, dt_mesh_rank(s, &place), m->replicas.index, &m->replicas.group,
-                         err);
+    int several = 0, which = DT_MESH_DP;
+    for (int d = 0; d < DT_MESH_DIMS; d++)
+        if (dims & 1u << d && m->axis[d].size > 1) {
+            several++;
+            which = d;
+        }
+    return several <= 1 ? m->axis[which].group : NULL;
 }
 
-static bool owns_replicas(const struct dt_mesh *m)
+/* Behind the axes. OWN: where its group is kept, if it is a new one. */
+static int open_joint(struct dt_mesh *m, const struct dt_mesh_shape *s, unsigned dims,
+                      struct dt_mesh_axis *out, struct dt_coll **own, struct dt_err *err)
 {
-    const struct dt_coll *group = m->replicas.group;
-    return group != m->world && group != m->axis[DT_MESH_DP].group &&
-           group != m->axis[DT_MESH_CP].group;
+    struct dt_mesh_place place = dt_mesh_place(s, dt_coll_rank(m->world));
+    *out = (struct dt_mesh_axis){.size = 1, .group = axis_group(m, dims)};
+    for (int d = 0; d < DT_MESH_DIMS; d++) {
+        if (!(dims & 1u << d))
+            continue;
+        out->size *= s->size[d];
+        out->index = out->index * s->size[d] + place.index[d];
+        place.index[d] = 0;
+    }
+    if (!out->group && out->size == dt_coll_size(m->world))
+        out->group = m->world;
+    if (out->group)
+        return 0;
+    if (dt_coll_split(m->world, dt_mesh_rank(s, &place), out->index, own, err) < 0)
+        return -1;
+    out->group = *own;
+    return 0;
+}
+
+static int open_joints(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_err *err)
+{
+    if (open_joint(m, s, DP | CP, &m->replicas, &m->own[0], err) < 0 ||
+        open_joint(m, s, DP | EP, &m->samples, &m->own[1], err) < 0)
+        return -1;
+    m->learners = m->axis[DT_MESH_CP].size == 1 ? m->samples : m->replicas;
+    if (m->axis[DT_MESH_CP].size == 1 || m->axis[DT_MESH_EP].size == 1)
+        return 0;
+    return open_joint(m, s, DP | CP | EP, &m->learners, &m->own[2], err);
 }
 
 int dt_mesh_open(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_coll *world,
@@ -87,13 +111,13 @@ int dt_mesh_open(struct dt_mesh *m, const struct dt_mesh_shape *s, struct dt_col
     for (int d = 0; d < DT_MESH_DIMS; d++)
         if (open_axis(m, s, d, err) < 0)
             return -1;
-    return open_replicas(m, s, err);
+    return open_joints(m, s, err);
 }
 
 void dt_mesh_close(struct dt_mesh *m)
 {
-    if (owns_replicas(m))
-        dt_coll_destroy(m->replicas.group);
+    for (size_t i = sizeof m->own / sizeof *m->own; i-- > 0;)
+        dt_coll_destroy(m->own[i]);
     for (int d = DT_MESH_DIMS; d-- > 0;)
         if (m->axis[d].group != m->world)
             dt_coll_destroy(m->axis[d].group);

@@ -40,10 +40,14 @@ struct dt_mesh_axis {
 
 struct dt_mesh {
     struct dt_mesh_axis axis[DT_MESH_DIMS];
-    /* Along data and context together: the ranks that have the same parameters, whose gradients
-     * are summed up, and which share the optimizer. Its group is there in any case. */
-    struct dt_mesh_axis replicas;
-    struct dt_coll *world; /* the caller's */
+    /* Along several dimensions together; their groups are there in any case. */
+    struct dt_mesh_axis replicas; /* data and context: the ranks that have the same parameters,
+                                     whose gradients are summed up, and which share the optimizer */
+    struct dt_mesh_axis samples;  /* data and experts: those that have other samples of a step */
+    struct dt_mesh_axis learners; /* all three: those that learn from the step's tokens with the
+                                     blocks, and the parts of tensors, that are here */
+    struct dt_coll *own[3];       /* of their groups those that are no axis' and not the world */
+    struct dt_coll *world;        /* the caller's */
 };
 
 /* Collective over WORLD, which outlives M and is the group of each dimension that has all ranks. A

@@ -80,6 +80,8 @@ static void route(const struct dt_block *b, const dt_elem *x)
     b->ops->route_sort(&r, &kept->order, kept->experts, b->stream);
     for (size_t e = 0; b->counts && e < r.experts; e++)
         b->counts[e] = kept->order.first[e + 1] - kept->order.first[e];
+    if (b->counts) /* those of whole samples are balanced */
+        dt_team_sum(b->context, b->counts, r.experts, DT_I32);
 }
 
 /* -- the shared expert ------------------------------------------------------------------------ */

@@ -190,7 +190,8 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
     if (w->again)
         block_forward(t, w, false);
     if (slot->counts && slot->balance > 0 && b.rows) {
-        dt_experts_balance(&t->shape, rows_of(w), slot->counts, slot->balance, t->a.dprobs);
+        size_t rows = w->batch * t->options.positions; /* of whole samples */
+        dt_experts_balance(&t->shape, rows, slot->counts, slot->balance, t->a.dprobs);
         b.dprobs = t->a.dprobs;
     }
     if (t->shape.family == DT_GPT2)

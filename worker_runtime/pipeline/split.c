@@ -60,7 +60,9 @@ struct dt_pipe_unit *dt_pipe_units(const struct dt_shape *s, size_t positions, b
         dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu units", head + 1);
     for (size_t i = 0; units && i < tensors; i++) {
         units[t[i].unit].params += (double)t[i].count;
-        units[t[i].unit].weight += t[i].rank == 2 ? (double)t[i].count : 0; /* of products */
+        double used =
+            dt_shape_is_of_expert(s, &t[i]) ? (double)s->expert_picks / (double)s->experts : 1;
+        units[t[i].unit].weight += t[i].rank == 2 ? used * (double)t[i].count : 0; /* of products */
     }
     free(t);
     if (!units)

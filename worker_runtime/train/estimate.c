@@ -379,7 +379,7 @@ static int check_mesh(const struct dt_config *c, const struct dt_estimate_place 
                       struct dt_err *err)
 {
     int tensor = c->parallel.tensor, pipeline = c->parallel.pipeline;
-    int context = c->parallel.context;
+    int context = c->parallel.context, expert = c->parallel.expert;
     if (at->world % tensor || at->local % tensor)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: %d does not divide the number of ranks, %d, and of "
@@ -395,6 +395,12 @@ static int check_mesh(const struct dt_config *c, const struct dt_estimate_place 
                           "parallel.context: %d does not divide %s, %d; give --world and "
                           "--local-world",
                           context, dt_config_left(&c->parallel), at->world / tensor / pipeline);
+    if (dt_estimate_data(c, at) % expert || at->local % expert)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.expert: %d does not divide the ranks that have samples of "
+                          "their own, %d, and those on each host, %d; give --world and "
+                          "--local-world",
+                          expert, dt_estimate_data(c, at), at->local);
     return 0;
 }
 
@@ -405,7 +411,8 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     struct dt_config part = *c;
     struct dt_estimate_place one = *at;
     int tensor = c->parallel.tensor;
-    if (dt_shape_cut(&c->model.shape, (size_t)tensor, &part.model.shape, err) < 0)
+    size_t parts = (size_t)(tensor > 1 ? tensor : c->parallel.expert); /* never both */
+    if (dt_shape_cut(&c->model.shape, parts, &part.model.shape, err) < 0)
         return -1;
     part.parallel.tensor = 1;
     one.world = dt_estimate_data(c, at) * c->parallel.context; /* have the same parameters */
@@ -416,25 +423,6 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     if (dt_estimate_has_copies(c, at) && !dt_estimate_has_copies(&part, &one))
         add(&out->vault, out->vault);
     /* A save begins with a copy of the parts, which is cut into the snapshot. */
-    add(&out->total, out->snapshot);
-    add(&out->snapshot, out->snapshot);
-    return 0;
-}
-
-/* Likewise of experts, of which each rank has its own samples. */
-static int estimate_experts(const struct dt_config *c, const struct dt_estimate_place *at,
-                            int stage, struct dt_estimate *out, struct dt_err *err)
-{
-    struct dt_config part = *c;
-    int expert = c->parallel.expert;
-    if (at->world % expert || at->local % expert)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: %d does not divide the number of ranks, %d, and of "
-                          "those on each host, %d; give --world and --local-world",
-                          expert, at->world, at->local);
-    if (dt_shape_cut(&c->model.shape, (size_t)expert, &part.model.shape, err) < 0 ||
-        estimate_stages(c, &part, at, stage, out, err) < 0)
-        return -1;
     add(&out->total, out->snapshot);
     add(&out->snapshot, out->snapshot);
     return 0;
@@ -452,9 +440,7 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
                           at->world);
     if (check_mesh(c, at, err) < 0)
         return -1;
-    if (c->parallel.tensor > 1 || c->parallel.pipeline > 1)
+    if (c->parallel.tensor > 1 || c->parallel.pipeline > 1 || c->parallel.expert > 1)
         return estimate_part(c, at, stage, out, err);
-    if (c->parallel.expert > 1)
-        return estimate_experts(c, at, stage, out, err);
     return estimate_stages(c, c, at, stage, out, err);
 }

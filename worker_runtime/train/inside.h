@@ -62,8 +62,6 @@ struct dt_trainer {
     int rank, ranks;       /* of it */
     size_t memory_left;    /* of this host, before any was taken; 0: nobody knows */
     struct dt_mesh mesh;   /* who shares what with this rank */
-    /* Who has other samples: also those with other experts. Its group is one of the mesh's. */
-    struct dt_mesh_axis data;
     struct dt_device *device;
     struct dt_page_writer *page;
     struct dt_page_values told; /* the last time */
@@ -78,11 +76,12 @@ struct dt_trainer {
     struct dt_team team, context_team, experts;
     struct dt_coll
         *kv_team; /* of those of the team that have the same key/value head; NULL: none */
-    struct dt_pieces pieces;        /* of each sample, that this rank has */
-    struct dt_stage stage;          /* the blocks that it has */
-    struct dt_tensor **stage_parts; /* of each stage, this one's among them; NULL with PARTS */
+    struct dt_pieces pieces;      /* of each sample, that this rank has */
+    struct dt_stage stage;        /* the blocks that it has */
+    struct dt_tensor **all_parts; /* of each stage, and in it of each of those that share experts,
+                                     this one's among them; NULL with PARTS */
     struct dt_coll
-        *ends; /* of the first and the last stage, where both have the words; else NULL */
+        *ends; /* of all with the words, where the first and the last stage have them; else NULL */
     struct dt_stages *stages; /* NULL: there is one */
     struct dt_lora lora;      /* the configuration's; its seed is the run's */
     char weights[PATH_MAX];   /* the folder with those that the run begins from; "": chance does */
@@ -135,7 +134,7 @@ struct dt_trainer {
 /* The ranks that have other samples of a step. */
 static inline const struct dt_mesh_axis *dt_trainer_data(const struct dt_trainer *t)
 {
-    return &t->data;
+    return &t->mesh.samples;
 }
 
 /* Whether the optimizer lies in the host's memory, and not where the model is computed. */
@@ -186,7 +185,7 @@ static inline const struct dt_mesh_axis *dt_trainer_replicas(const struct dt_tra
  * step's tokens with the blocks that are here. */
 static inline struct dt_coll *dt_trainer_learners(const struct dt_trainer *t)
 {
-    return dt_trainer_experts(t)->size > 1 ? t->data.group : t->mesh.replicas.group;
+    return t->mesh.learners.group;
 }
 
 /* The model's own parameters. */

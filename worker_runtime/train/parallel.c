@@ -43,6 +43,12 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
                           "parallel.context: %d does not divide %s, %d: give another "
                           "--nproc-per-node, or another parallel.context",
                           context, dt_config_left(p), t->ranks / tensor / pipeline);
+    if (t->ranks / pipeline / context % expert)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.expert: %d does not divide what parallel.pipeline and "
+                          "parallel.context leave of the ranks, %d: give another "
+                          "--nproc-per-node, or another parallel.expert",
+                          expert, t->ranks / pipeline / context);
     return 0;
 }
 
@@ -109,7 +115,8 @@ int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
     return check_alike(t, own, stages ? sizeof own / sizeof *own : 3, err);
 }
 
-/* Where the head is tied, the first and the last stage have the words. */
+/* Where the head is tied, the first and the last stage have the words, and so has each of those
+ * that share experts there. */
 static int open_ends(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
@@ -117,9 +124,10 @@ static int open_ends(struct dt_trainer *t, struct dt_err *err)
     bool end = axis->index == 0 || axis->index == axis->size - 1;
     if (axis->size == 1 || !t->config->model.shape.tied)
         return 0;
-    place.index[DT_MESH_PP] = 0;
-    return dt_coll_split(t->world, end ? dt_mesh_rank(&t->recut.mesh, &place) : -1, axis->index,
-                         &t->ends, err);
+    int key = axis->index * dt_trainer_experts(t)->size + dt_trainer_experts(t)->index;
+    place.index[DT_MESH_PP] = place.index[DT_MESH_EP] = 0;
+    return dt_coll_split(t->world, end ? dt_mesh_rank(&t->recut.mesh, &place) : -1, key, &t->ends,
+                         err);
 }
 
 static void open_context(struct dt_trainer *t)
@@ -130,16 +138,6 @@ static void open_context(struct dt_trainer *t)
                                    .rank = (size_t)axis->index,
                                    .positions = t->config->data.positions,
                                    .by_heads = t->config->parallel.by_heads};
-}
-
-/* Samples are dealt to all ranks with other experts, too. */
-static void open_experts(struct dt_trainer *t)
-{
-    const struct dt_mesh_axis *axis = dt_trainer_experts(t);
-    t->experts = (struct dt_team){.group = axis->group, .index = axis->index};
-    t->data = t->mesh.axis[DT_MESH_DP];
-    if (axis->size > 1)
-        t->data = (struct dt_mesh_axis){.size = t->ranks, .index = t->rank, .group = t->world};
 }
 
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
@@ -162,7 +160,8 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     t->team = (struct dt_team){.group = axis->group, .index = axis->index};
     open_context(t);
-    open_experts(t);
+    axis = dt_trainer_experts(t);
+    t->experts = (struct dt_team){.group = axis->group, .index = axis->index};
     /* Who shares a sample shares the optimizer, as if it had one of its own. */
     t->recut = (struct dt_recut){.mesh = shape, .world = t->world};
     t->recut.mesh.size[DT_MESH_DP] *= context;
@@ -170,61 +169,60 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
     return open_ends(t, err);
 }
 
-/* Each rank knows what all stages have: it takes a place in files, and no message. */
-static int cut_stages(struct dt_trainer *t, const struct dt_stage *stages, struct dt_err *err)
+/* What a rank of STAGE has that has part number EXPERTS of a model's experts; WHOLE: what all
+ * stages of all such ranks have. */
+static struct dt_tensor *part_of(const struct dt_trainer *t, const struct dt_shape *whole,
+                                 const struct dt_stage *stage, size_t experts, struct dt_err *err)
 {
-    size_t count = (size_t)t->config->parallel.pipeline;
-    t->stage_parts = calloc(count, sizeof *t->stage_parts);
-    if (!t->stage_parts)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", count);
-    for (size_t i = 0; i < count; i++) {
-        t->stage_parts[i] = dt_shape_tensors(&t->part, err);
-        if (!t->stage_parts[i])
-            return -1;
-        dt_stage_keep(&t->part, &stages[i], t->stage_parts[i]);
-    }
-    t->stage = stages[dt_trainer_pipeline(t)->index];
-    t->parts = t->stage_parts[dt_trainer_pipeline(t)->index];
-    return 0;
+    size_t parts = (size_t)t->config->parallel.expert;
+    struct dt_tensor *tensors = dt_shape_tensors(whole, err);
+    if (tensors && parts > 1)
+        dt_shape_keep_experts(whole, parts, experts, tensors);
+    if (tensors)
+        dt_stage_keep(whole, stage, tensors);
+    return tensors;
 }
 
-/* The same of ranks that share experts. */
-static int cut_experts(struct dt_trainer *t, struct dt_err *err)
+/* Each rank knows what all have: it takes a place in files, and no message. */
+static int cut_parts(struct dt_trainer *t, const struct dt_shape *whole,
+                     const struct dt_stage *stages, struct dt_err *err)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_experts(t);
-    const struct dt_shape *shape = &t->config->model.shape;
-    size_t count = (size_t)axis->size;
-    t->stage_parts = calloc(count, sizeof *t->stage_parts);
-    if (!t->stage_parts)
+    const struct dt_config_parallel *p = &t->config->parallel;
+    size_t experts = (size_t)p->expert, count = (size_t)p->pipeline * experts;
+    size_t stage = (size_t)dt_trainer_pipeline(t)->index;
+    t->all_parts = calloc(count, sizeof *t->all_parts);
+    if (!t->all_parts)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu parts", count);
     for (size_t i = 0; i < count; i++) {
-        t->stage_parts[i] = dt_shape_tensors(shape, err);
-        if (!t->stage_parts[i])
+        t->all_parts[i] = part_of(t, whole, &stages[i / experts], i % experts, err);
+        if (!t->all_parts[i])
             return -1;
-        dt_shape_keep_experts(shape, count, i, t->stage_parts[i]);
     }
-    t->parts = t->stage_parts[axis->index];
-    t->recut.parts = t->stage_parts;
+    t->stage = stages[stage];
+    t->parts = t->all_parts[stage * experts + (size_t)dt_trainer_experts(t)->index];
+    t->recut.parts = t->all_parts;
     t->saved.recut = &t->recut;
-    return dt_shape_cut(shape, count, &t->part, err);
+    return 0;
 }
 
 int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
+    const struct dt_shape *shape = &t->config->model.shape;
+    struct dt_shape whole = *shape;
     struct dt_stage *stages;
-    if (p->expert > 1)
-        return cut_experts(t, err);
-    t->part = t->config->model.shape;
-    if (p->tensor == 1 && p->pipeline == 1)
+    t->part = *shape;
+    if (p->tensor == 1 && p->pipeline == 1 && p->expert == 1)
         return 0;
-    if (dt_shape_cut(&t->config->model.shape, (size_t)p->tensor, &t->part, err) < 0 ||
-        dt_stages_split(t->config, &stages, err) < 0)
+    if (p->tensor > 1 && dt_shape_cut(shape, (size_t)p->tensor, &whole, err) < 0)
         return -1;
-    int rc = cut_stages(t, stages, err);
+    t->part = whole;
+    if (p->expert > 1 && dt_shape_cut(shape, (size_t)p->expert, &t->part, err) < 0)
+        return -1;
+    if (dt_stages_split(t->config, &stages, err) < 0)
+        return -1;
+    int rc = cut_parts(t, &whole, stages, err);
     free(stages);
-    t->recut.parts = t->stage_parts;
-    t->saved.recut = &t->recut;
     return rc;
 }
 
@@ -261,17 +259,19 @@ static void count_words(struct dt_trainer *t)
         if (p.count == 0)
             continue;
         dt_zero_sum_over(t->zero, 0, i, t->ends);
-        if (dt_trainer_pipeline(t)->index > 0)
+        if (dt_trainer_pipeline(t)->index > 0 || dt_trainer_experts(t)->index > 0)
             dt_zero_count_elsewhere(t->zero, 0, i);
     }
 }
 
-/* What is no expert all of a team have, and each learns it from its own samples. */
+/* What is no expert all of a team have, and each learns it from its own samples; words of both ends
+ * are counted above. */
 static void count_experts(struct dt_trainer *t)
 {
     for (size_t i = 0; i < t->saved.count; i++) {
         const struct dt_tensor *one = &t->parts[i];
-        if (dt_shape_is_of_expert(&t->config->model.shape, one))
+        bool at_ends = t->ends && one->unit == 0;
+        if (one->count == 0 || at_ends || dt_shape_is_of_expert(&t->config->model.shape, one))
             continue;
         dt_zero_sum_over(t->zero, one->unit, one->index, t->experts.group);
         if (dt_trainer_experts(t)->index > 0)
@@ -417,7 +417,7 @@ void dt_parallel_close(struct dt_trainer *t)
     dt_coll_destroy(t->kv_team);
     dt_mesh_close(&t->mesh);
     int lists = t->config->parallel.pipeline * t->config->parallel.expert;
-    for (int i = 0; t->stage_parts && i < lists; i++)
-        free(t->stage_parts[i]);
-    free(t->stage_parts);
+    for (int i = 0; t->all_parts && i < lists; i++)
+        free(t->all_parts[i]);
+    free(t->all_parts);
 }

@@ -15,7 +15,7 @@ struct dt_stages {
     struct dt_pipe_op *ops;
     size_t count, slots;
     struct dt_stage_even even;
-    bool halts; /* in the midst of passes, for ranks that share blocks or samples */
+    bool halts; /* in the midst of passes, for ranks that share blocks, samples or experts */
     struct dt_border *border;
 };
 
@@ -151,7 +151,8 @@ static int list_passes(struct dt_trainer *t, struct dt_err *err)
         return -1;
     s->count = dt_pipe_op_count(&plan);
     s->slots = (size_t)dt_pipe_slots(&plan, axis->index);
-    s->halts = dt_trainer_tensor(t)->size > 1 || dt_trainer_context(t)->size > 1;
+    s->halts = dt_trainer_tensor(t)->size > 1 || dt_trainer_context(t)->size > 1 ||
+               dt_trainer_experts(t)->size > 1;
     s->ops = calloc(s->count, sizeof *s->ops);
     if (!s->ops)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu passes", s->count);
@@ -303,7 +304,8 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
 int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
 {
     struct dt_border *b = t->stages->border;
-    if (dt_border_comes(b, DT_ONWARD) &&
+    bool any = batch > 0; /* without samples nothing goes over a border */
+    if (any && dt_border_comes(b, DT_ONWARD) &&
         (dt_border_expect(b, DT_ONWARD, dt_transformer_input(t->model, 0), stream_of(t, batch),
                           err) < 0 ||
          dt_border_take(b, DT_ONWARD, err) < 0))
@@ -313,7 +315,7 @@ int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_e
     if (dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss, err) <
         0)
         return -1;
-    if (!dt_border_goes(b, DT_ONWARD))
+    if (!any || !dt_border_goes(b, DT_ONWARD))
         return 0;
     return dt_border_give(b, DT_ONWARD, dt_transformer_border(t->model, 0), stream_of(t, batch),
                           err);
