@@ -21,9 +21,14 @@ static char *own_of(const struct dt_team *t, void *all, size_t count, enum dt_dt
 
 void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype type)
 {
+    dt_team_gather_from(t, all, own_of(t, all, count, type), count, type);
+}
+
+void dt_team_gather_from(struct dt_team *t, void *all, const void *own, size_t count,
+                         enum dt_dtype type)
+{
     if (t->failed)
         return;
-    const char *own = own_of(t, all, count, type);
     int64_t from = dt_clock_monotonic_ns();
     t->failed = dt_coll_all_gather(t->group, own, all, count, type, &t->err) < 0;
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
@@ -31,9 +36,13 @@ void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype ty
 
 void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype type)
 {
+    dt_team_scatter_to(t, all, own_of(t, all, count, type), count, type);
+}
+
+void dt_team_scatter_to(struct dt_team *t, void *all, void *own, size_t count, enum dt_dtype type)
+{
     if (t->failed)
         return;
-    char *own = own_of(t, all, count, type);
     int64_t from = dt_clock_monotonic_ns();
     t->failed = dt_coll_reduce_scatter(t->group, all, own, count, type, DT_SUM, &t->err) < 0;
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - from);

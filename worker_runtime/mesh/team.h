@@ -15,6 +15,7 @@ struct dt_team {
     struct dt_err err; /* why */
     uint64_t ns;       /* spent in these calls, ever */
     uint64_t bytes;    /* of this rank that were summed, ever */
+    bool shares_rows;  /* of the stream, too, as rows.h has it */
 };
 
 /* X[count] becomes its sum over the team, of the same bits on all of it. T NULL: it stays. */
@@ -25,6 +26,10 @@ void dt_team_gather(struct dt_team *t, void *all, size_t count, enum dt_dtype ty
 /* The other way: each one's own place becomes the sum of what all have there; the rest of ALL is of
  * no use then. */
 void dt_team_scatter(struct dt_team *t, void *all, size_t count, enum dt_dtype type);
+/* The same where what is this rank's is in OWN, which may be its place in ALL. */
+void dt_team_gather_from(struct dt_team *t, void *all, const void *own, size_t count,
+                         enum dt_dtype type);
+void dt_team_scatter_to(struct dt_team *t, void *all, void *own, size_t count, enum dt_dtype type);
 
 /* TO[r * count ...] = what rank r has at FROM[own index * count ...]. T is one. */
 void dt_team_swap(struct dt_team *t, const void *from, void *to, size_t count, enum dt_dtype type);

@@ -41,8 +41,8 @@ static size_t smaller(size_t a, size_t b)
 }
 
 struct sizes {
-    size_t rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows, logits, weight,
-        elem;
+    size_t rows, own_rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows,
+        logits, weight, elem;
     size_t experts, picks, shared_inner, counts; /* COUNTS: of all layers; 0: none */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
@@ -120,6 +120,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
     if (s->experts && z.places > INT32_MAX / rows_sent(s)) /* picks are counted so */
         z.places = SIZE_MAX;
     z.rows = z.shared ? z.places / o->pieces.ranks : z.places;
+    z.own_rows = o->team && o->team->shares_rows ? z.rows / o->words.parts : z.rows;
     z.head_rows = smaller(z.rows, form.head_rows ? form.head_rows : HEAD_ROWS);
     return z;
 }
@@ -145,14 +146,14 @@ static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
 {
     k->qkv = take(c, z->rows, z->qkv, z->elem);
     k->attended = take(c, z->rows, z->q, z->elem);
-    k->middle = take(c, z->rows, z->width, z->elem);
+    k->middle = take(c, z->own_rows, z->width, z->elem);
     k->pre = take(c, z->rows, z->inner, z->elem);
     k->up = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
     for (int i = 0; i < 2; i++) {
-        k->mean[i] = z->llama ? NULL : take(c, z->rows, 1, sizeof(float));
-        k->rstd[i] = take(c, z->rows, 1, sizeof(float));
-        k->gave[i] = z->branch_norms ? take(c, z->rows, z->width, z->elem) : NULL;
-        k->gave_rstd[i] = z->branch_norms ? take(c, z->rows, 1, sizeof(float)) : NULL;
+        k->mean[i] = z->llama ? NULL : take(c, z->own_rows, 1, sizeof(float));
+        k->rstd[i] = take(c, z->own_rows, 1, sizeof(float));
+        k->gave[i] = z->branch_norms ? take(c, z->own_rows, z->width, z->elem) : NULL;
+        k->gave_rstd[i] = z->branch_norms ? take(c, z->own_rows, 1, sizeof(float)) : NULL;
     }
     k->logsum = take(c, z->rows, z->heads, sizeof(float));
     lay_kept_experts(c, z, k);
@@ -211,8 +212,9 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
         return;
     s->logits = take(&head, z->head_rows, z->logits, z->elem);
     s->dnormed = take(&head, z->head_rows, z->width, z->elem);
-    s->mean = z->llama ? NULL : take(&head, z->head_rows, 1, sizeof(float));
-    s->rstd = take(&head, z->head_rows, 1, sizeof(float));
+    size_t normed = z->own_rows < z->rows ? z->own_rows : z->head_rows;
+    s->mean = z->llama ? NULL : take(&head, normed, 1, sizeof(float));
+    s->rstd = take(&head, normed, 1, sizeof(float));
     s->sums =
         z->word_parts > 1 ? take(&head, z->head_rows, 3 * z->word_parts, sizeof(float)) : NULL;
     c->used = larger(c->used, head.used);
@@ -246,7 +248,7 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     to->places = placed ? take(c, z->rows, 1, sizeof *to->places) : NULL;
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
-    to->dstream = take(c, z->rows, z->width, z->elem);
+    to->dstream = take(c, z->own_rows, z->width, z->elem);
     to->counts = z->counts ? take(c, z->counts, 1, sizeof *to->counts) : NULL;
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;
@@ -257,7 +259,7 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     /* Inside a segment an input is needed only as long as the segment is. */
     for (size_t block = 0; block < blocks; block++) {
         bool own = !segment || block % segment == 0 || block < segment;
-        dt_elem *input = own ? take(c, z->rows, z->width, z->elem) : NULL;
+        dt_elem *input = own ? take(c, z->own_rows, z->width, z->elem) : NULL;
         if (to->inputs)
             to->inputs[begin + block] = own ? input : to->inputs[begin + block % segment];
     }

@@ -11,22 +11,23 @@
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/ops/ops.h"
 
-/* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. Where there
- * are experts, E of them, of which a row goes through P: I = P * expert_inner, since so much is
- * there of a row, and S = shared_inner. [P N] is in the order of experts. Where R ranks share them,
- * X each, a rank may be sent O = R * N * min(P, X) rows; there I is as much wider. */
+/* Letters as in ops.h, and Q = heads * head_dim, K = kv_heads * head_dim, I = inner. M = N, or of
+ * these a rank's own, where a team shares rows. Where there are experts, E of them, of which a row
+ * goes through P: I = P * expert_inner, since so much is there of a row, and S = shared_inner. [P
+ * N] is in the order of experts. Where R ranks share them, X each, a rank may be sent O = R * N *
+ * min(P, X) rows; there I is as much wider. */
 
 /* Of one block, from its forward to its backward. */
 struct dt_kept {
     dt_elem *qkv; /* [N, Q + 2 K]: each row's queries, keys, values; before their norms, where they
                      have some */
     dt_elem *attended; /* [N, Q] */
-    dt_elem *middle;   /* [N, C]: the stream between the two branches */
+    dt_elem *middle;   /* [M, C]: the stream between the two branches */
     dt_elem *pre;      /* [N, I]: into the GELU; a Llama's gate */
     dt_elem *up;       /* [N, I]: a Llama's */
-    dt_elem *gave[2];  /* [N, C]: by the branches, before their norms; NULL where they have none */
-    float *mean[2], *rstd[2]; /* [N]: of the two norms; no mean in a Llama */
-    float *gave_rstd[2];      /* [N]: of those of the branches */
+    dt_elem *gave[2];  /* [M, C]: by the branches, before their norms; NULL where they have none */
+    float *mean[2], *rstd[2]; /* [M]: of the two norms; no mean in a Llama */
+    float *gave_rstd[2];      /* [M]: of those of the branches */
     float *logsum;            /* [batch, heads, T]: of attention */
     /* Of experts, and NULL without. */
     float *probs, *weights;          /* [N, E], [N, P] */
@@ -72,7 +73,7 @@ struct dt_scratch {
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first of each row are words */
     dt_elem *dnormed;   /* [R, C] */
-    float *mean, *rstd; /* [R] */
+    float *mean, *rstd; /* [R]; [M] where rows are shared */
     float *sums;        /* [ranks, R, 3]: of their losses; NULL where no ranks share the words */
     size_t logits_stride;
 };
@@ -87,11 +88,11 @@ struct dt_activation_slot {
                              those of whole samples, and each is one document */
     float *losses;        /* [N] */
     float *weights;       /* [N]: of their gradients; NULL: they have none */
-    dt_elem *dstream;     /* [N, C]: the gradient of the stream, from the head on; before that, on a
+    dt_elem *dstream;     /* [M, C]: the gradient of the stream, from the head on; before that, on a
                              stage     with no head, the stream that it ends with */
     double balance;       /* what the routers' auxiliary loss counts, in gradients */
     int32_t *counts;      /* [layers, E]: picks of each expert; NULL: that loss is not wanted */
-    dt_elem **inputs;     /* by block: the stream at its start, [N, C]; of other stages NULL */
+    dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL */
     struct dt_kept *kept; /* by block; blocks that are recomputed share */
 };
 

@@ -11,7 +11,7 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_BLOCK_H
 #define DT_WORKER_RUNTIME_MODEL_BLOCK_H
 
-#include "worker_runtime/mesh/team.h"
+#include "worker_runtime/mesh/rows.h"
 #include "worker_runtime/model/activations.h"
 #include "worker_runtime/model/lora.h"
 
@@ -37,6 +37,7 @@ struct dt_block {
     const struct dt_ops *ops;
     struct dt_stream *stream;
     size_t batch, positions, rows; /* POSITIONS: of each sample here */
+    size_t own_rows; /* of the stream and of norms: fewer where the team shares rows */
     /* Position of the first row. What stands before it was read earlier, and is in front of
      * kept->qkv; there is one sample then. */
     size_t first;
@@ -59,14 +60,14 @@ struct dt_block {
     struct dt_team *experts; /* who has its other experts, and other rows; NULL: nobody */
     int32_t *counts;         /* [experts]: gets the picks of each; NULL: not wanted */
     const float *dprobs;     /* [experts]: what is added to the gradient of each; NULL: nothing */
-    dt_elem *input;
-    dt_elem *dstream; /* the gradient of the stream */
+    dt_elem *input;          /* of own rows, as is ... */
+    dt_elem *dstream;        /* ... the gradient of the stream */
     const struct dt_kept *kept;
     const struct dt_scratch *scratch;
 };
 
 /* input = FROM + ADD, or as it is where FROM is NULL. Leaves what is kept, and, when the OUTPUT is
- * wanted, the mlp's part of it in scratch->branch. */
+ * wanted, the mlp's part of it in dt_block_branch(). */
 void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                      bool output);
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
@@ -83,6 +84,25 @@ static inline const dt_elem *dt_block_param(const struct dt_block *b, size_t ten
 static inline dt_elem *dt_block_grad(const struct dt_block *b, size_t tensor)
 {
     return b->grads ? b->grads + b->offset[tensor] : NULL;
+}
+
+/* Of the stream, or of what it is as wide as. */
+static inline struct dt_rows dt_block_rows(const struct dt_block *b)
+{
+    return (struct dt_rows){b->team, b->rows, b->shape->width, b->ops->elem};
+}
+
+/* Own rows' places in scratch->branch and in scratch->normed. */
+static inline dt_elem *dt_block_branch(const struct dt_block *b)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    return dt_rows_place(&r, b->scratch->branch);
+}
+
+static inline dt_elem *dt_block_normed(const struct dt_block *b)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    return dt_rows_place(&r, b->scratch->normed);
 }
 
 /* Queries, keys and values of a row stand side by side, in QKV as in its gradient. */

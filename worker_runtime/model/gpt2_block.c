@@ -8,7 +8,7 @@ static struct dt_norm norm(const struct dt_block *b, int which)
     size_t weight = which == 0 ? DT_GPT2_LN_1_WEIGHT : DT_GPT2_LN_2_WEIGHT;
     size_t bias = which == 0 ? DT_GPT2_LN_1_BIAS : DT_GPT2_LN_2_BIAS;
     return (struct dt_norm){
-        .rows = b->rows,
+        .rows = b->own_rows,
         .width = b->shape->width,
         .eps = b->shape->norm_eps,
         .weight = dt_block_param(b, weight),
@@ -44,7 +44,6 @@ static struct dt_linear linear(const struct dt_block *b, size_t weight)
 
 void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add, bool output)
 {
-    const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     struct dt_norm ln_1 = norm(b, 0), ln_2 = norm(b, 1);
@@ -55,17 +54,17 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
     struct dt_attention attention = dt_block_attention(b);
 
     if (from)
-        ops->norm_forward(&ln_1, s->normed, b->input, from, add, b->stream);
+        dt_linear_columns_begin(b, &ln_1, b->input, from, add);
     else
-        ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
+        dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);
     dt_linear_column_forward(b, &c_attn, kept->qkv, s->normed);
     dt_block_attention_forward(b, &attention);
-    dt_linear_row_forward(b, &attn_proj, s->branch, kept->attended);
+    dt_linear_row_forward(b, &attn_proj, dt_block_branch(b), kept->attended);
 
-    ops->norm_forward(&ln_2, s->normed, kept->middle, b->input, s->branch, b->stream);
+    dt_linear_columns_begin(b, &ln_2, kept->middle, b->input, dt_block_branch(b));
     dt_linear_column_gelu_forward(b, &c_fc, s->wide, kept->pre, s->normed);
     if (output)
-        dt_linear_row_forward(b, &mlp_proj, s->branch, s->wide);
+        dt_linear_row_forward(b, &mlp_proj, dt_block_branch(b), s->wide);
 }
 
 /* wide: what the GELU gave, again; dwide: its gradient, then that of what went into it. */
@@ -82,17 +81,15 @@ static void mlp_backward(const struct dt_block *b)
     dt_linear_row_backward(b, &mlp_proj, s->dwide, s->wide, b->dstream);
     ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
 
-    ops->norm_forward(&ln_2, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);
     dt_linear_column_backward(b, &c_fc, s->branch, false, s->normed, s->dwide);
-    dt_linear_columns_end(b, b->shape->width, s->branch);
-    ops->norm_backward(&ln_2, b->dstream, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
-                       dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle, s->branch, b->stream);
+    dt_linear_columns_end(b, &ln_2, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
+                          dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle);
 }
 
 /* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv. */
 static void attention_backward(const struct dt_block *b)
 {
-    const struct dt_ops *ops = b->ops;
     const struct dt_scratch *s = b->scratch;
     struct dt_norm ln_1 = norm(b, 0);
     struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
@@ -102,11 +99,10 @@ static void attention_backward(const struct dt_block *b)
     dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended, b->dstream);
     dt_block_attention_backward(b, &attention, s->wide, s->branch);
 
-    ops->norm_forward(&ln_1, s->normed, NULL, b->input, NULL, b->stream);
+    dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);
     dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, s->wide);
-    dt_linear_columns_end(b, b->shape->width, s->branch);
-    ops->norm_backward(&ln_1, b->dstream, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
-                       dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input, s->branch, b->stream);
+    dt_linear_columns_end(b, &ln_1, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
+                          dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input);
 }
 
 void dt_gpt2_backward(const struct dt_block *b)

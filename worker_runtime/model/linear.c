@@ -42,6 +42,14 @@ static void backward(const struct dt_block *b, const struct dt_linear *l, dt_ele
         dt_linear_product_backward(b, l, dx, add, x, dout);
 }
 
+void dt_linear_columns_begin(const struct dt_block *b, const struct dt_norm *n, dt_elem *sum,
+                             const dt_elem *x, const dt_elem *add)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    b->ops->norm_forward(n, dt_block_normed(b), sum, x, add, b->stream);
+    dt_rows_gather(&r, b->scratch->normed, dt_block_normed(b));
+}
+
 void dt_linear_column_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                               const dt_elem *x)
 {
@@ -66,9 +74,12 @@ void dt_linear_column_backward(const struct dt_block *b, const struct dt_linear 
     backward(b, l, dx, add, x, dout);
 }
 
-void dt_linear_columns_end(const struct dt_block *b, size_t in, dt_elem *dx)
+void dt_linear_columns_end(const struct dt_block *b, const struct dt_norm *n, dt_elem *dweight,
+                           dt_elem *dbias, const dt_elem *x)
 {
-    dt_team_sum(b->team, dx, b->rows * in, b->ops->elem);
+    const struct dt_rows r = dt_block_rows(b);
+    dt_rows_sum(&r, b->scratch->branch, dt_block_branch(b));
+    b->ops->norm_backward(n, b->dstream, dweight, dbias, x, dt_block_branch(b), b->stream);
 }
 
 void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
@@ -77,12 +88,15 @@ void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, 
     struct dt_linear own = *l;
     if (!dt_team_is_first(b->team))
         own.bias = NULL;
-    forward(b, &own, out, x);
-    dt_team_sum(b->team, out, b->rows * l->out, b->ops->elem);
+    const struct dt_rows r = dt_block_rows(b);
+    dt_elem *all = dt_rows_shared(&r) ? b->scratch->branch : out;
+    forward(b, &own, all, x);
+    dt_rows_sum(&r, all, out);
 }
 
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                             const dt_elem *x, const dt_elem *dout)
 {
-    backward(b, l, dx, false, x, dout);
+    const struct dt_rows r = dt_block_rows(b);
+    backward(b, l, dx, false, x, dt_rows_gather(&r, b->scratch->normed, dout));
 }

@@ -7,7 +7,9 @@
  * What goes into a column layer, and what comes out of a row layer, is whole on each rank of the
  * block's team: a row layer's outputs are summed over the team, and so is, on the way back, the
  * gradient of what all column layers behind one norm take. A row layer's bias is whole, too, and
- * added by the first rank alone. What a team exchanges is here and nowhere else.
+ * added by the first rank alone. Where the team shares the stream's rows (mesh/rows.h), a norm
+ * gives own rows, which are gathered in front of the column layers, and of those sums each rank
+ * takes own rows. What a team exchanges is here and nowhere else.
  *
  * Gradients of weight and bias are added where the block's are; a frozen block has none.
  *
@@ -28,6 +30,10 @@ void dt_linear_product(const struct dt_block *b, const struct dt_linear *l, dt_e
 void dt_linear_product_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                                 bool add, const dt_elem *x, const dt_elem *dout);
 
+/* In front of column layers: what norm N makes of X + ADD, or of X where ADD is NULL, of all rows
+ * in scratch->normed, and that sum in SUM, which may be NULL then. X, ADD and SUM are own rows. */
+void dt_linear_columns_begin(const struct dt_block *b, const struct dt_norm *n, dt_elem *sum,
+                             const dt_elem *x, const dt_elem *add);
 void dt_linear_column_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                               const dt_elem *x);
 /* With the GELU behind it, and what goes into that in PRE. */
@@ -37,10 +43,14 @@ void dt_linear_column_gelu_forward(const struct dt_block *b, const struct dt_lin
 void dt_linear_column_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                                bool add, const dt_elem *x, const dt_elem *dout);
 
-/* Behind the last column layer that takes one X: DX, [rows, in], becomes what all ranks' parts mean
- * for it. */
-void dt_linear_columns_end(const struct dt_block *b, size_t in, dt_elem *dx);
+/* Behind the last column layer that takes what norm N gave of X, own rows, and has put into
+ * scratch->branch what this rank's part of them means for it: what all ranks' parts mean joins the
+ * stream's gradient, and those of the norm's parameters, as norm_backward() has them. */
+void dt_linear_columns_end(const struct dt_block *b, const struct dt_norm *n, dt_elem *dweight,
+                           dt_elem *dbias, const dt_elem *x);
 
+/* OUT, and DOUT, are of own rows; where rows are shared scratch->branch, and scratch->normed, are
+ * used for all of them. */
 void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                            const dt_elem *x);
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,

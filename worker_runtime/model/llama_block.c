@@ -11,7 +11,7 @@ enum branch { ATTENTION, MLP };
 static struct dt_norm norm_of(const struct dt_block *b, size_t weight, float *rstd)
 {
     return (struct dt_norm){
-        .rows = b->rows,
+        .rows = b->own_rows,
         .width = b->shape->width,
         .eps = b->shape->norm_eps,
         .plus = dt_shape_norm_plus(b->shape),
@@ -40,22 +40,23 @@ static struct dt_norm in_norm(const struct dt_block *b, enum branch branch)
 /* Where the last layer of a branch writes. */
 static dt_elem *given(const struct dt_block *b, enum branch branch)
 {
-    return b->shape->branch_norms ? b->kept->gave[branch] : b->scratch->branch;
+    return b->shape->branch_norms ? b->kept->gave[branch] : dt_block_branch(b);
 }
 
-/* What the branch has given becomes, in scratch->branch, what it adds to the stream. */
+/* What the branch has given becomes, in dt_block_branch(), what it adds to the stream. */
 static void leave_branch(const struct dt_block *b, enum branch branch)
 {
     if (!b->shape->branch_norms)
         return;
     struct dt_norm n = norm_of(b, out_weight(branch), b->kept->gave_rstd[branch]);
-    b->ops->norm_forward(&n, b->scratch->branch, NULL, b->kept->gave[branch], NULL, b->stream);
+    b->ops->norm_forward(&n, dt_block_branch(b), NULL, b->kept->gave[branch], NULL, b->stream);
 }
 
-/* The gradient of what the branch has given: in ROOM, [N, C], or the stream's where that is one. */
+/* The gradient of what the branch has given: in ROOM, as wide as the stream, or the stream's where
+ * that is one. */
 static const dt_elem *enter_branch(const struct dt_block *b, enum branch branch, dt_elem *room)
 {
-    size_t weight = out_weight(branch), all = b->rows * b->shape->width;
+    size_t weight = out_weight(branch), all = b->own_rows * b->shape->width;
     if (!b->shape->branch_norms)
         return b->dstream;
     struct dt_norm n = norm_of(b, weight, b->kept->gave_rstd[branch]);
@@ -221,7 +222,6 @@ static void mlp_forward(const struct dt_block *b, const struct linears *l, bool 
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output)
 {
-    const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     struct dt_norm input_norm = in_norm(b, ATTENTION), post_norm = in_norm(b, MLP);
@@ -232,9 +232,9 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
         return;
     }
     if (from)
-        ops->norm_forward(&input_norm, s->normed, b->input, from, add, b->stream);
+        dt_linear_columns_begin(b, &input_norm, b->input, from, add);
     else
-        ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
+        dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);
     dt_linear_column_forward(b, &l.qkv, kept->qkv, s->normed);
     dt_elem *turned = turned_in(b, s->wide);
     turn(b, turned, kept->qkv);
@@ -243,7 +243,7 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     dt_linear_row_forward(b, &l.o, given(b, ATTENTION), kept->attended);
     leave_branch(b, ATTENTION);
 
-    ops->norm_forward(&post_norm, s->normed, kept->middle, b->input, s->branch, b->stream);
+    dt_linear_columns_begin(b, &post_norm, kept->middle, b->input, dt_block_branch(b));
     mlp_forward(b, &l, output);
 }
 
@@ -254,48 +254,44 @@ static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
 {
     const struct dt_scratch *s = b->scratch;
     gate(b);
-    dt_linear_row_backward(b, &l->down, s->dwide, s->wide, enter_branch(b, MLP, s->branch));
+    dt_linear_row_backward(b, &l->down, s->dwide, s->wide,
+                           enter_branch(b, MLP, dt_block_branch(b)));
     gate_back(b);
 
-    b->ops->norm_forward(post_norm, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
     dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
     dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
-    dt_linear_columns_end(b, b->shape->width, s->branch);
 }
 
 /* branch: what the gradient that the mlp gave means for what went into it. */
 static void experts_backward(const struct dt_block *b, const struct dt_norm *post_norm)
 {
     const struct dt_scratch *s = b->scratch;
-    b->ops->norm_forward(post_norm, s->normed, NULL, b->kept->middle, NULL, b->stream);
+    dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
     dt_experts_backward(b, s->branch, s->normed, b->dstream);
 }
 
 static void mlp_backward(const struct dt_block *b, const struct linears *l)
 {
-    const struct dt_ops *ops = b->ops;
-    const struct dt_kept *kept = b->kept;
-    const struct dt_scratch *s = b->scratch;
     struct dt_norm post_norm = in_norm(b, MLP);
 
     if (b->shape->experts)
         experts_backward(b, &post_norm);
     else
         one_mlp_backward(b, l, &post_norm);
-    ops->norm_backward(&post_norm, b->dstream, dt_block_grad(b, in_weight(b, MLP)), NULL,
-                       kept->middle, s->branch, b->stream);
+    dt_linear_columns_end(b, &post_norm, dt_block_grad(b, in_weight(b, MLP)), NULL,
+                          b->kept->middle);
 }
 
 /* normed: the gradient of what the branch gave; branch: that of what attention gave, then of what
  * went into qkv; wide: that of qkv; dwide: queries and keys, where they are normed. */
 static void attention_backward(const struct dt_block *b, const struct linears *l)
 {
-    const struct dt_ops *ops = b->ops;
     const struct dt_scratch *s = b->scratch;
     struct dt_norm input_norm = in_norm(b, ATTENTION);
 
     dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended,
-                           enter_branch(b, ATTENTION, s->normed));
+                           enter_branch(b, ATTENTION, dt_block_normed(b)));
     dt_elem *turned = turned_in(b, s->dwide);
     if (turned != b->kept->qkv)
         turn(b, turned, b->kept->qkv);
@@ -303,11 +299,9 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
     dt_block_attention_backward(b, &attention, s->wide, s->branch);
     turn_back(b, s->wide);
 
-    ops->norm_forward(&input_norm, s->normed, NULL, b->input, NULL, b->stream);
+    dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);
     dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, s->wide);
-    dt_linear_columns_end(b, b->shape->width, s->branch);
-    ops->norm_backward(&input_norm, b->dstream, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL,
-                       b->input, s->branch, b->stream);
+    dt_linear_columns_end(b, &input_norm, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL, b->input);
 }
 
 void dt_llama_backward(const struct dt_block *b)

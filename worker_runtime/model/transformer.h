@@ -33,10 +33,12 @@ struct dt_transformer_options {
     bool nf4;
     enum dt_dtype nf4_type;
     /* Who has the other parts of each block, whose shape then is that of this rank's
-     * (dt_shape_cut()), and computes the same samples; the caller's. NULL: blocks are whole. */
+     * (dt_shape_cut()), and computes the same samples; the caller's. NULL: blocks are whole. Where
+     * it shares rows, those of each micro-batch are a multiple of its ranks. */
     struct dt_team *team;
     /* With a team, which words this rank has, as dt_shape_words() says; parts 0: all there are.
-     * What is asked for in bytes alone needs no more than the parts. */
+     * What is asked for in bytes alone needs no more than the parts, and whether a team shares
+     * rows. */
     struct dt_words words;
     /* Which positions of each sample this rank computes, where CONTEXT, the caller's, has the
      * others: as many as .positions says are those of whole samples. IDS, TARGETS and LOSSES below
@@ -92,7 +94,8 @@ int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t 
  * stage alone, targets and losses of the last. Before a way forward dt_transformer_input() has what
  * the stage before gave; behind it, on all stages but the last, dt_transformer_border() has what
  * goes to the next one. Before the way back the same place has the gradient of that; behind it, on
- * all stages but the first, that of the input. Device memory, [batch, positions, width]. */
+ * all stages but the first, that of the input. Device memory, [batch, positions, width]; of own
+ * rows alone where a team shares them. */
 void *dt_transformer_input(struct dt_transformer *t, size_t slot);
 void *dt_transformer_border(struct dt_transformer *t, size_t slot);
 /* dt_transformer_forward() for a loss that follows from those of all rows: LOSSES, [batch,

@@ -50,6 +50,17 @@ static size_t rows_of(const struct dt_work *w)
     return w->batch * w->positions;
 }
 
+/* Of the stream. */
+static struct dt_rows stream_of(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return (struct dt_rows){t->options.team, rows_of(w), t->shape.width, t->device->ops->elem};
+}
+
+static size_t own_numbers(const struct dt_transformer *t, const struct dt_work *w)
+{
+    return dt_rows_own(t->options.team, rows_of(w)) * t->shape.width;
+}
+
 static struct dt_activation_slot *slot_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     return &t->a.slots[w->slot];
@@ -77,7 +88,7 @@ static void scale_words(const struct dt_transformer *t, const struct dt_work *w,
         return;
     if (t->device->ops->elem == DT_BF16)
         by.scale = dt_bf16_to_float(dt_float_to_bf16(by.scale));
-    t->device->ops->dropout(&by, rows_of(w) * t->shape.width, x, false, x, t->device->stream);
+    t->device->ops->dropout(&by, own_numbers(t, w), x, false, x, t->device->stream);
 }
 
 /* Where ranks share the words, one has the word of a row, and one, the first, adds its position. */
@@ -87,11 +98,13 @@ static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
     bool placed = t->shape.family == DT_GPT2 && dt_team_is_first(team);
     struct dt_embedding e = embedding(t, w);
     const char *token = w->adapters ? w->adapters : w->params + t->embed_at[DT_GPT2_WTE];
-    t->device->ops->embedding_forward(&e, slot_of(t, w)->inputs[0], token,
-                                      placed ? w->params + t->embed_at[DT_GPT2_WPE] : NULL,
-                                      t->device->stream);
-    dt_team_sum(team, slot_of(t, w)->inputs[0], e.rows * e.width, t->device->ops->elem);
-    scale_words(t, w, slot_of(t, w)->inputs[0]);
+    const struct dt_rows r = stream_of(t, w);
+    dt_elem *input = slot_of(t, w)->inputs[0];
+    dt_elem *all = dt_rows_shared(&r) ? t->a.scratch.branch : input;
+    t->device->ops->embedding_forward(
+        &e, all, token, placed ? w->params + t->embed_at[DT_GPT2_WPE] : NULL, t->device->stream);
+    dt_rows_sum(&r, all, input);
+    scale_words(t, w, input);
 }
 
 static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
@@ -100,9 +113,11 @@ static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
     struct dt_embedding e = embedding(t, w);
     char *dtoken = w->dadapters ? w->dadapters : w->grads + t->embed_at[DT_GPT2_WTE];
     char *dposition = gpt2 && w->grads ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL;
+    const struct dt_rows r = stream_of(t, w);
     scale_words(t, w, slot_of(t, w)->dstream);
-    t->device->ops->embedding_backward(&e, dtoken, dposition, slot_of(t, w)->dstream,
-                                       t->device->stream);
+    t->device->ops->embedding_backward(
+        &e, dtoken, dposition, dt_rows_gather(&r, t->a.scratch.normed, slot_of(t, w)->dstream),
+        t->device->stream);
 }
 
 /* Dropout is of training alone. */
@@ -146,6 +161,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .positions = w->positions,
         .first = w->first,
         .rows = rows_of(w),
+        .own_rows = dt_rows_own(t->options.team, rows_of(w)),
         .window = dt_shape_window(&t->shape, w->block),
         .pieces = pieces_of(t, w),
         .context = t->options.context,
@@ -173,8 +189,8 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
 
 static void block_forward(struct dt_transformer *t, const struct dt_work *w, bool output)
 {
-    const dt_elem *branch = t->a.scratch.branch;
     struct dt_block b = block_of(t, w);
+    const dt_elem *branch = dt_block_branch(&b);
     const dt_elem *from = w->chained ? slot_of(t, w)->kept[w->block - 1].middle : NULL;
     if (t->shape.family == DT_GPT2)
         dt_gpt2_forward(&b, from, branch, output);
@@ -205,10 +221,11 @@ static void leave(struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
     const struct dt_ops *ops = t->device->ops;
-    size_t all = rows_of(w) * t->shape.width;
+    const struct dt_rows r = stream_of(t, w);
+    size_t all = own_numbers(t, w);
     const dt_elem *middle = slot->kept[w->block].middle;
     ops->cast(all, slot->dstream, ops->elem, middle, ops->elem, t->device->stream);
-    ops->add(all, slot->dstream, t->a.scratch.branch, t->device->stream);
+    ops->add(all, slot->dstream, dt_rows_place(&r, t->a.scratch.branch), t->device->stream);
 }
 
 static struct dt_head head_of(const struct dt_transformer *t, const struct dt_work *w)
@@ -244,9 +261,7 @@ static struct dt_head head_of(const struct dt_transformer *t, const struct dt_wo
 }
 
 /* Chunk by chunk to the loss and back, so only the logits of one are ever there. Chunks are equal
- * but for the last, for a small one costs as many walks through the matrix as a large one. What the
- * words of this rank mean for the stream is a part of it, which the last norm lets through as it
- * does a sum: so one sum over all rows is enough. */
+ * but for the last, for a small one costs as many walks through the matrix as a large one. */
 static void head(struct dt_transformer *t, const struct dt_work *w)
 {
     struct dt_device *device = t->device;
@@ -255,7 +270,8 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
     size_t size = (all + chunks - 1) / chunks;
     if (w->train)
         device->table->clear(device, h.dstream,
-                             all * t->shape.width * dt_dtype_size(device->ops->elem));
+                             own_numbers(t, w) * dt_dtype_size(device->ops->elem));
+    dt_head_begin(&h, all);
     for (size_t first = 0; first < all; first += size) {
         size_t left = all - first, rows = left < size ? left : size;
         dt_head_forward(&h, first, rows, w->train, (float)w->scale);
@@ -266,7 +282,7 @@ static void head(struct dt_transformer *t, const struct dt_work *w)
         dt_work_count_time(t, &t->backward_ns);
     }
     if (w->train)
-        dt_team_sum(h.team, h.dstream, all * t->shape.width, device->ops->elem);
+        dt_head_end(&h, all);
 }
 
 static void logits(struct dt_transformer *t, const struct dt_work *w)
