@@ -98,6 +98,36 @@ TEST(a_rank_that_shares_tensors_has_its_parts)
     dt_config_finish(&c);
 }
 
+/* What the stream takes falls by half, to the byte: the gradient of it, of each block its input,
+ * the stream in its midst, and means and deviations of two norms, and those of the last norm. */
+TEST(ranks_that_share_rows_have_half_of_the_stream)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"parallel\": {\"tensor\": 2}, " SMALL "}");
+    size_t rows = 2 * 64, floats = 32 * rows + 2 * (2 * 32 * rows + 4 * rows) + 2 * rows;
+    struct dt_estimate whole = of(&c, 4, 4, 2);
+    c.parallel.sequence = true;
+    struct dt_estimate half = of(&c, 4, 4, 2);
+    CHECK_EQ(whole.activations - half.activations, floats / 2 * sizeof(float));
+    CHECK_EQ(whole.total - half.total, floats / 2 * sizeof(float));
+    dt_config_finish(&c);
+}
+
+/* What goes over a border, too. */
+TEST(stages_that_share_rows_have_half_of_the_stream)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"gradient_accumulation_steps\": 4, "
+                                "\"parallel\": {\"tensor\": 2, \"pipeline\": 2}, " SMALL "}");
+    size_t rows = 2 * 64, stream = 32 * rows, slots = 2;
+    size_t floats = 4 * stream + slots * (stream + 2 * stream + 4 * rows);
+    struct dt_estimate whole = of(&c, 4, 4, 1);
+    c.parallel.sequence = true;
+    struct dt_estimate half = of(&c, 4, 4, 1);
+    CHECK_EQ(whole.activations - half.activations, floats / 2 * sizeof(float));
+    dt_config_finish(&c);
+}
+
 /* Both stages have the words, as they are the head's matrix; the first takes more, as it has two
  * micro-batches under way, or with GPipe all four. */
 TEST(a_stage_has_its_own_layers)

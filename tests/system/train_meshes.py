@@ -30,6 +30,8 @@ def parallel_of(chance, sizes):
         parallel["schedule"] = chance.choice(("1f1b", "gpipe"))
     if sizes["context"] > 1 and sizes.get("tensor", 1) * sizes["context"] <= 4:
         parallel["context_by"] = chance.choice(("keys", "heads"))
+    if sizes.get("tensor", 1) > 1:
+        parallel["sequence"] = chance.choice((False, True))
     return parallel
 
 

@@ -81,13 +81,20 @@ struct dt_config_train {
 
 /* How the ranks share the work: so many of them share ... */
 struct dt_config_parallel {
-    int tensor;   /* ... each block, part of its tensors each; 1: none do */
-    int pipeline; /* ... the model, some of its blocks each; 1: none do */
+    int tensor;    /* ... each block, part of its tensors each; 1: none do */
+    bool sequence; /* those: the rows of the stream between blocks, too */
+    int pipeline;  /* ... the model, some of its blocks each; 1: none do */
     enum dt_pipe_schedule schedule;
     int context;   /* ... each sample, some of its positions each; 1: none do */
     bool by_heads; /* in attention they swap these for heads; else keys and values are gathered */
     int expert;    /* ... the experts of each block, some of them each; 1: none do */
 };
+
+/* Whether those who share tensors can share the rows of a sample of so many positions evenly. */
+static inline bool dt_config_shares_rows(const struct dt_config_parallel *p, size_t positions)
+{
+    return positions % ((size_t)p->tensor * (size_t)p->context) == 0;
+}
 
 /* What is left of the ranks for samples, in words. */
 const char *dt_config_left(const struct dt_config_parallel *p);

@@ -235,6 +235,8 @@ const struct dt_key dt_own_keys[] = {
 
     {"parallel", .kind = DT_KEY_BLOCK},
     {"parallel.tensor", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_OURS]), .min = 1, .max = 65536},
+    {"parallel.sequence", .kind = DT_KEY_THREE, .at = AT(sequence)},
+    {"parallel.sequence_parallel", .kind = DT_KEY_THREE, .at = AT(sequence_too)}, /* Megatron's */
     {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_OURS]), .min = 1, .max = 4096},
     {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe"},
     {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_OURS]), .min = 1, .max = 65536},

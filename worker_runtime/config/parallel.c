@@ -45,6 +45,18 @@ static int settle_degree(const struct dt_reading *r, int *degree, const int give
     return 0;
 }
 
+static int settle_sequence(const struct dt_reading *r)
+{
+    struct dt_config_draft *d = r->draft;
+    bool both = d->sequence != DT_UNSET && d->sequence_too != DT_UNSET;
+    if (both && d->sequence != d->sequence_too)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.sequence and parallel.sequence_parallel say opposite things; "
+                          "drop one of them");
+    d->c.parallel.sequence = d->sequence == 1 || d->sequence_too == 1;
+    return 0;
+}
+
 static int settle_degrees(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
@@ -73,6 +85,26 @@ static int check_tensor(const struct dt_config *c, struct dt_err *err)
     if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.tensor, &part, err) < 0)
         return dt_err_wrap(err, "parallel.tensor");
     return 0;
+}
+
+/* Those who share samples have so much of each; be a micro-batch as small as it may, its rows are
+ * shared evenly then. */
+static int check_sequence(const struct dt_config *c, struct dt_err *err)
+{
+    size_t tensor = (size_t)c->parallel.tensor, context = (size_t)c->parallel.context;
+    size_t positions = c->data.positions, all = tensor * context;
+    size_t step = context > 1 && tensor % 2 ? 2 * all : all; /* of two pieces a rank, too */
+    size_t less = positions / step * step;
+    if (tensor == 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.sequence: rows are shared by the ranks that share tensors, and "
+                          "parallel.tensor is 1; drop it, or give a parallel.tensor of 2 or more");
+    if (dt_config_shares_rows(&c->parallel, positions))
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "parallel.sequence: %zu tokens of a sample are not shared evenly by %zu "
+                      "ranks; give a data.sequence_length of %zu, or another parallel.tensor",
+                      positions, all, less ? less : step);
 }
 
 /* What the stages of a pipeline do not do so far, or would do badly. */
@@ -158,9 +190,11 @@ static int check_experts(const struct dt_config *c, struct dt_err *err)
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
     struct dt_config *c = &r->draft->c;
-    if (settle_degrees(r) < 0)
+    if (settle_degrees(r) < 0 || settle_sequence(r) < 0)
         return -1;
     if (c->parallel.expert > 1 && c->has_model && check_experts(c, r->err) < 0)
+        return -1;
+    if (c->parallel.sequence && c->has_model && check_sequence(c, r->err) < 0)
         return -1;
     if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1) ||
         !c->has_model)

@@ -61,6 +61,8 @@ void dt_config_draft_init(struct dt_config_draft *d)
         .steps_per_print = DT_UNSET,
         .log_every = DT_UNSET,
         .positions = DT_UNSET,
+        .sequence = DT_UNSET,
+        .sequence_too = DT_UNSET,
         .lora_r = DT_UNSET,
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,

@@ -212,11 +212,18 @@ static struct dt_pieces pieces_of(const struct place *p)
                               .by_heads = p->c->parallel.by_heads};
 }
 
+/* Between blocks, where several share these. */
+static bool shares_rows(const struct place *p)
+{
+    return p->c->parallel.sequence && p->tensor > 1;
+}
+
 /* Pairs are packed samples. Where others are nobody says before the data are open: four bytes of
  * each token's thousands. */
 static size_t activations_of(const struct place *p)
 {
     static const int32_t some;
+    struct dt_team team = {.shares_rows = shares_rows(p)};
     const struct dt_config_model *m = &p->c->model;
     struct dt_transformer_options o = {
         .batch = p->micro,
@@ -229,6 +236,7 @@ static size_t activations_of(const struct place *p)
         .documents = p->c->dpo.on ? &some : NULL,
         .weighed = p->c->dpo.on,
         .lora = p->c->lora.r > 0 ? &p->c->lora : NULL,
+        .team = &team,
         .words.parts = p->tensor,
         .nf4 = p->c->lora_nf4,
     };
@@ -310,11 +318,11 @@ int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *
 static size_t borders_of(const struct place *p)
 {
     size_t bytes = p->c->model.shape.width * p->elem;
+    size_t parts = (size_t)p->c->parallel.context * (shares_rows(p) ? p->tensor : 1);
     if (p->stage.end == 0)
         return 0;
     if (__builtin_mul_overflow(bytes, 4 * p->micro, &bytes) ||
-        __builtin_mul_overflow(bytes, p->c->data.positions / (size_t)p->c->parallel.context,
-                               &bytes))
+        __builtin_mul_overflow(bytes, p->c->data.positions / parts, &bytes))
         return SIZE_MAX;
     return bytes;
 }

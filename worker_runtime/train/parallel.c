@@ -93,11 +93,10 @@ static int check_alike(struct dt_trainer *t, const struct alike *own, size_t cou
 static int check_mesh(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
-    const struct alike own[] = {{"parallel.tensor", p->tensor, true},
-                                {"parallel.pipeline", p->pipeline, true},
-                                {"parallel.context", p->context, true},
-                                {"parallel.context_by", p->by_heads, false},
-                                {"parallel.expert", p->expert, true}};
+    const struct alike own[] = {
+        {"parallel.tensor", p->tensor, true},        {"parallel.sequence", p->sequence, false},
+        {"parallel.pipeline", p->pipeline, true},    {"parallel.context", p->context, true},
+        {"parallel.context_by", p->by_heads, false}, {"parallel.expert", p->expert, true}};
     return check_alike(t, own, sizeof own / sizeof *own, err);
 }
 
@@ -158,7 +157,8 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
         return -1;
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
-    t->team = (struct dt_team){.group = axis->group, .index = axis->index};
+    t->team =
+        (struct dt_team){.group = axis->group, .index = axis->index, .shares_rows = p->sequence};
     open_context(t);
     axis = dt_trainer_experts(t);
     t->experts = (struct dt_team){.group = axis->group, .index = axis->index};
@@ -227,15 +227,19 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
 }
 
 /* Of what is the same on each rank: a norm of queries or keys serves all heads, and the last norm
- * all words, of which each rank has some. */
+ * all words, of which each rank has some. Where rows are shared each norm serves a rank's own; a
+ * bias behind a row layer still all rows. */
 static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_tensor *one)
 {
-    size_t layers = t->config->model.shape.layers;
-    bool block = one->unit > 0 && one->unit <= layers;
-    if (one->unit > layers)
+    const struct dt_shape *s = &t->config->model.shape;
+    bool block = one->unit > 0 && one->unit <= s->layers;
+    bool row_bias = s->family == DT_GPT2 &&
+                    (one->which == DT_GPT2_ATTN_PROJ_BIAS || one->which == DT_GPT2_MLP_PROJ_BIAS);
+    if (one->unit > s->layers)
         return true;
-    return t->config->model.shape.qk_norm && block &&
-           (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
+    if (t->config->parallel.sequence)
+        return block && !row_bias;
+    return s->qk_norm && block && (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
 }
 
 /* Ranks that have one key/value head each know what their own query heads mean for it. */
@@ -400,8 +404,9 @@ void dt_parallel_introduce(const struct dt_trainer *t)
     const struct dt_config_parallel *p = &t->config->parallel;
     int teams = dt_trainer_replicas(t)->size;
     if (p->tensor > 1)
-        dt_metrics_say(t->metrics, "%d ranks share each block; %d such team%s for data", p->tensor,
-                       teams, teams == 1 ? "" : "s");
+        dt_metrics_say(t->metrics, "%d ranks share each block%s; %d such team%s for data",
+                       p->tensor, p->sequence ? ", and the rows between blocks" : "", teams,
+                       teams == 1 ? "" : "s");
     if (p->context > 1)
         dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each%s",
                        p->context, dt_pieces_own(&t->pieces),

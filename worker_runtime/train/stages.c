@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/mesh/rows.h"
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/pipeline/split.h"
@@ -127,11 +128,11 @@ static void say_idle(struct dt_trainer *t, const struct dt_pipe_plan *plan)
             dt_stages_idle(t->config, plan->micros));
 }
 
-/* What of so many samples goes over a border: of ranks that share them, each sends its own
- * positions to the one of the next stage that has the same. */
+/* What of so many samples goes over a border: of ranks that share them, or their rows, each sends
+ * its own to the one of the next stage that has the same. */
 static size_t stream_of(const struct dt_trainer *t, size_t batch)
 {
-    return batch * dt_pieces_own(&t->pieces) * t->config->model.shape.width;
+    return dt_rows_own(&t->team, batch * dt_pieces_own(&t->pieces)) * t->config->model.shape.width;
 }
 
 static int list_passes(struct dt_trainer *t, struct dt_err *err)
