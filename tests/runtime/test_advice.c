@@ -36,6 +36,7 @@ static const char *changes(const struct dt_config *c, const struct dt_estimate_p
 TEST(what_fits_the_run_is_advised_and_nothing_else)
 {
 #define MICRO_8 "train_micro_batch_size_per_gpu 8 with gradient_accumulation_steps 2"
+#define TENSOR ", \"parallel\": {\"tensor\": 2"
 #define RECOMPUTE "model.activation_checkpointing true"
 #define LENGTH "data.sequence_length 64"
 #define OFFLOAD "zero_optimization.offload_optimizer {\"device\": \"cpu\"}"
@@ -52,6 +53,8 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
         {BATCHES ", \"zero_optimization\": {\"stage\": 3}}", 2, true, false, RECOMPUTE "; " LORA "; " LENGTH},
         {BATCHES ", \"lora\": {}}", 1, true, false, RECOMPUTE "; lora.base \"nf4\"; " LENGTH},
         {BATCHES ", \"lora\": {\"base\": \"nf4\"}}", 1, true, false, RECOMPUTE "; " LENGTH},
+        {ALL TENSOR "}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; parallel.sequence true; " LENGTH},
+        {ALL TENSOR ", \"sequence\": true}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; " LENGTH},
         {BATCHES ", \"dpo\": {}}", 1, true, false, RECOMPUTE "; " LORA "; " LENGTH},
     };
     /* clang-format on */

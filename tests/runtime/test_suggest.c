@@ -279,12 +279,13 @@ TEST(a_frozen_model_is_gathered_as_it_is_kept)
 }
 
 /* The keys of a mesh, in a configuration with MODEL, which ends with the block of that name. */
-static void check_keys(const char *model_text, const char *words, int tensor, int stages,
-                       int context)
+static void check_keys(const char *model_text, bool sequence, const char *words, int tensor,
+                       int stages, int context)
 {
     struct dt_buf whole = {0}, text = {0};
     dt_buf_printf(&whole, "{\"train_batch_size\": 64, %s}", model_text);
     struct dt_config c = parsed(dt_buf_cstr(&whole));
+    c.parallel.sequence = sequence;
     struct dt_suggestions s = suggested(&c, words);
     const struct dt_suggestion *two = find(&s, tensor, stages, context);
     dt_buf_finish(&whole);
@@ -302,6 +303,7 @@ static void check_keys(const char *model_text, const char *words, int tensor, in
     CHECK_EQ(told.parallel.tensor, tensor);
     CHECK_EQ(told.parallel.pipeline, stages);
     CHECK_EQ(told.parallel.context, context);
+    CHECK_EQ(told.parallel.sequence, sequence && tensor > 1);
     CHECK_EQ(told.batch.train_batch, 64);
     CHECK_OK(dt_estimate(&told, &at, told.zero.stage, &e, &err), err);
     CHECK_EQ(e.total, two->memory);
@@ -315,13 +317,16 @@ static void check_keys(const char *model_text, const char *words, int tensor, in
 /* The memory is the estimate's to the byte. */
 TEST(the_keys_that_are_printed_come_to_what_was_promised)
 {
-    check_keys(SMALL, "ranks=4", 1, 1, 1);
-    check_keys(SMALL, "ranks=4", 2, 1, 1);
-    check_keys(SMALL, "ranks=4", 1, 2, 1);
-    check_keys(SMALL, "ranks=4", 2, 2, 1);
-    check_keys(MIDDLE, "ranks=4,memory=2T", 1, 1, 2);
-    check_keys(MIDDLE, "ranks=4,memory=2T", 2, 1, 2);
-    check_keys(MIDDLE, "ranks=4,memory=2T", 1, 2, 2);
+    check_keys(SMALL, false, "ranks=4", 1, 1, 1);
+    check_keys(SMALL, false, "ranks=4", 2, 1, 1);
+    check_keys(SMALL, false, "ranks=4", 1, 2, 1);
+    check_keys(SMALL, false, "ranks=4", 2, 2, 1);
+    check_keys(SMALL, true, "ranks=4", 1, 1, 1);
+    check_keys(SMALL, true, "ranks=4", 2, 1, 1);
+    check_keys(SMALL, true, "ranks=4", 2, 2, 1);
+    check_keys(MIDDLE, false, "ranks=4,memory=2T", 1, 1, 2);
+    check_keys(MIDDLE, false, "ranks=4,memory=2T", 2, 1, 2);
+    check_keys(MIDDLE, false, "ranks=4,memory=2T", 1, 2, 2);
 }
 
 TEST(it_is_said_what_cannot_run_and_what_nobody_has_measured)

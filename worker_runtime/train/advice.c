@@ -78,6 +78,17 @@ static void try_recompute(struct asking *a)
         snprintf(one->change, sizeof one->change, "model.activation_checkpointing true");
 }
 
+static void try_sequence(struct asking *a)
+{
+    struct dt_config trial = *a->c;
+    const struct dt_config_parallel *p = &a->c->parallel;
+    bool may = p->tensor > 1 && !p->sequence && dt_config_shares_rows(p, a->c->data.positions);
+    trial.parallel.sequence = true;
+    struct dt_advice *one = may ? add(a, &trial, a->c->zero.stage, true) : NULL;
+    if (one)
+        snprintf(one->change, sizeof one->change, "parallel.sequence true");
+}
+
 /* The lowest that fits; where none does, the one that saves most. */
 static void try_stage(struct asking *a)
 {
@@ -146,7 +157,8 @@ static void try_positions(struct asking *a)
     struct dt_config trial = *a->c;
     trial.data.positions /= 2;
     if (trial.data.positions < LEAST_POSITIONS ||
-        trial.data.positions % (2 * (size_t)a->c->parallel.context))
+        trial.data.positions % (2 * (size_t)a->c->parallel.context) ||
+        (a->c->parallel.sequence && !dt_config_shares_rows(&a->c->parallel, trial.data.positions)))
         return;
     struct dt_advice *one = add(a, &trial, a->c->zero.stage, false);
     if (one)
@@ -172,6 +184,7 @@ size_t dt_advice_find(const struct dt_config *c, const struct dt_estimate_place 
         return 0;
     try_micro(&a);
     try_recompute(&a);
+    try_sequence(&a);
     try_stage(&a);
     try_offload(&a);
     try_nf4(&a);

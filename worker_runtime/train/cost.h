@@ -14,6 +14,7 @@ struct dt_plan {
     struct dt_mesh_shape mesh; /* without experts */
     int stage;                 /* of ZeRO */
     bool recompute;            /* all blocks on the way back */
+    bool sequence;             /* who shares tensors shares rows, too: its time is not modelled */
     int64_t micro, accumulation;
 };
 

@@ -46,6 +46,7 @@ static struct dt_config trial_of(const struct search *s, const struct dt_plan *p
     struct dt_config trial = *s->c;
     trial.parallel.tensor = size(p, DT_MESH_TP);
     trial.parallel.pipeline = size(p, DT_MESH_PP);
+    trial.parallel.sequence = p->sequence;
     trial.parallel.schedule = DT_PIPE_1F1B;
     trial.parallel.context = size(p, DT_MESH_CP);
     trial.parallel.by_heads = false;
@@ -109,6 +110,15 @@ static int compare_ways(const void *one, const void *other)
     return a->plan.micro < b->plan.micro ? -1 : a->plan.micro > b->plan.micro;
 }
 
+/* As the configuration wants it, where it can be. */
+static bool shares_rows(const struct search *s, const struct dt_mesh_shape *mesh)
+{
+    const struct dt_config_parallel p = {.tensor = mesh->size[DT_MESH_TP],
+                                         .context = mesh->size[DT_MESH_CP]};
+    return s->c->parallel.sequence && p.tensor > 1 &&
+           dt_config_shares_rows(&p, s->c->data.positions);
+}
+
 /* Stages that spread gradients and parameters go with no pipeline: each of its micro-batches would
  * sum and gather them anew. */
 static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
@@ -134,6 +144,7 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
             w->plan = (struct dt_plan){.mesh = *mesh,
                                        .stage = way / 2,
                                        .recompute = way % 2 == 1,
+                                       .sequence = shares_rows(s, mesh),
                                        .micro = micros[i],
                                        .accumulation = samples / micros[i]};
             w->cost = dt_plan_cost(&work, &w->plan, s->m);

@@ -76,6 +76,7 @@ void dt_suggest_write(const struct dt_plan *p, int64_t batch, struct dt_buf *out
     dt_json_put_end(&w);
     dt_json_put_object(&w, "parallel");
     dt_json_put_int(&w, "tensor", p->mesh.size[DT_MESH_TP]);
+    dt_json_put_bool(&w, "sequence", p->sequence);
     dt_json_put_int(&w, "pipeline", p->mesh.size[DT_MESH_PP]);
     dt_json_put_int(&w, "context", p->mesh.size[DT_MESH_CP]);
     dt_json_put_end(&w);
