@@ -196,7 +196,11 @@ static void check_plan(struct dt_pipe_plan p)
             CHECK_EQ(s.use[stage].held, peak(&p, stage));
             CHECK_EQ(dt_pipe_slots(&p, stage), peak(&p, stage));
         }
-        bool chunks = p.chunks > 1; /* these want room, see below */
+        bool chunks = p.chunks > 1; /* these want room, or to know early; see below */
+        s.trial.room = 0;
+        s.trial.early = chunks;
+        CHECK_OK(simulate(&s), s.err);
+        s.trial.early = 0;
         for (s.trial.room = chunks; s.trial.room <= DT_PIPE_ROOM_MOST; s.trial.room++) {
             CHECK_ROW("room %d", s.trial.room);
             CHECK_OK(simulate(&s), s.err);
@@ -220,6 +224,45 @@ TEST(all_are_as_idle_as_theory_says_and_none_waits_for_ever)
             for (int m = p; m <= 48 || m == p; m += p * (1 + m / p))
                 check_plan((struct dt_pipe_plan){DT_PIPE_INTERLEAVED, p, chunks, m});
     }
+}
+
+/* The next op behind *AT that takes from the other stage, or gives to it; NULL: none. */
+static const struct dt_pipe_op *next_message(const struct dt_pipe_plan *p, int stage,
+                                             const struct dt_pipe_op *ops, size_t *at, bool takes)
+{
+    size_t count = dt_pipe_op_count(p);
+    while (*at < count && !(takes ? dt_pipe_takes : dt_pipe_gives)(p, stage, &ops[*at]))
+        ++*at;
+    return *at < count ? &ops[(*at)++] : NULL;
+}
+
+/* So one queue is enough for what they give each other, to and fro. */
+TEST(of_two_stages_one_takes_in_the_order_in_which_the_other_gives)
+{
+    for (int chunks = 1; chunks <= 16; chunks++)
+        for (int row = 0; row < 40; row++) {
+            struct dt_pipe_plan p = {chunks > 1 ? DT_PIPE_INTERLEAVED : DT_PIPE_1F1B, 2, chunks,
+                                     2 + row / 2 * 2};
+            struct story s = story_of(p, (struct dt_pipe_times){1, 1, 1});
+            int taker = row % 2, forward = 0;
+            const struct dt_pipe_op *give, *take;
+            const struct dt_pipe_op *ops[] = {s.ops, s.ops + dt_pipe_op_count(&p)};
+            CHECK_ROW("%d chunks, %d micro-batches, to stage %d", chunks, p.micros, taker);
+            for (size_t gave = 0, took = 0;;) {
+                give = next_message(&p, !taker, ops[!taker], &gave, false);
+                take = next_message(&p, taker, ops[taker], &took, true);
+                if (!give || !take)
+                    break;
+                int section = give->chunk * 2 + !taker;
+                section += give->kind == DT_PIPE_FORWARD ? 1 : -1;
+                CHECK(take->kind == give->kind && take->micro == give->micro);
+                CHECK_EQ(take->chunk * 2 + taker, section);
+                forward += give->kind == DT_PIPE_FORWARD;
+            }
+            CHECK(!give && !take);
+            CHECK_EQ(forward, p.micros * (taker ? chunks : chunks - 1));
+            finish(&s);
+        }
 }
 
 /* The share of a step, where backward takes twice as long as forward, in hundredths. */
@@ -251,6 +294,9 @@ TEST(interleaved_lists_want_room_between_stages)
     s.trial.room = 0;
     CHECK_FAIL(simulate(&s), s.err, "deadlock: stage 0 waits until what it has sent is received");
     s.trial.room = 1;
+    CHECK_OK(simulate(&s), s.err);
+    s.trial.room = 0;
+    s.trial.early = 1;
     CHECK_OK(simulate(&s), s.err);
     finish(&s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One group serves both ways, since whoever waits in it moves all that is under way there: towards
- * a neighbour only one way goes, so messages of two ways never stand in one queue. */
+/* One group serves both ways, since whoever waits in it moves all that is under way there. Towards
+ * a neighbour only one way goes, but of two stages: there messages of both ways stand in one queue,
+ * and order.h says that they are taken in the order in which they were given. */
 #include "worker_runtime/pipeline/border.h"
 
 #include "base/clock.h"
@@ -14,9 +15,10 @@ enum { WAYS = 2, AHEAD = 2 };
 /* What goes one way. Rooms are used in turn: one is free when what was in it has been taken. */
 struct way {
     char *room[AHEAD];
-    struct dt_coll_handle given[AHEAD], expected;
-    bool under_way[AHEAD], expects;
+    struct dt_coll_handle given[AHEAD], expected[AHEAD];
+    bool under_way[AHEAD];
     size_t next;
+    size_t expects, taken; /* messages so far */
 };
 
 struct dt_border {
@@ -31,22 +33,15 @@ struct dt_border {
 /* The neighbour to which a way goes, or from which it comes. */
 static int neighbour(const struct dt_border *b, enum dt_way way, bool comes)
 {
-    return dt_coll_rank(b->group) + ((way == DT_ONWARD) == comes ? -1 : 1);
+    int size = dt_coll_size(b->group);
+    return (dt_coll_rank(b->group) + size + ((way == DT_ONWARD) == comes ? -1 : 1)) % size;
 }
 
-static bool is_there(const struct dt_border *b, int rank)
+/* One queue has two rooms: as many letters may be under way on a host while nobody looks after
+ * them (coll/host/message.c). */
+static struct way *rooms_of(struct dt_border *b, enum dt_way way)
 {
-    return rank >= 0 && rank < dt_coll_size(b->group);
-}
-
-bool dt_border_comes(const struct dt_border *b, enum dt_way way)
-{
-    return is_there(b, neighbour(b, way, true));
-}
-
-bool dt_border_goes(const struct dt_border *b, enum dt_way way)
-{
-    return is_there(b, neighbour(b, way, false));
+    return &b->way[dt_coll_size(b->group) == 2 ? DT_ONWARD : way];
 }
 
 struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
@@ -75,9 +70,9 @@ struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype t
 static bool is_under_way(const struct dt_border *b)
 {
     bool any = false;
-    for (int way = 0; way < WAYS; way++)
+    for (const struct way *w = b->way; w < b->way + WAYS; w++)
         for (size_t room = 0; room < AHEAD; room++)
-            any = any || b->way[way].under_way[room] || b->way[way].expects;
+            any = any || w->under_way[room] || w->expects > w->taken;
     return any;
 }
 
@@ -101,10 +96,10 @@ int dt_border_expect(struct dt_border *b, enum dt_way way, void *to, size_t coun
                                 .count = count,
                                 .type = b->type,
                                 .peer = neighbour(b, way, true)};
-    assert(!w->expects && count <= b->most);
-    if (dt_coll_start(b->group, &call, &w->expected, err) < 0)
+    assert(w->expects - w->taken < AHEAD && count <= b->most);
+    if (dt_coll_start(b->group, &call, &w->expected[w->expects % AHEAD], err) < 0)
         return -1;
-    w->expects = true;
+    w->expects++;
     return 0;
 }
 
@@ -112,9 +107,8 @@ int dt_border_take(struct dt_border *b, enum dt_way way, struct dt_err *err)
 {
     struct way *w = &b->way[way];
     int64_t from = dt_clock_monotonic_ns();
-    assert(w->expects);
-    w->expects = false;
-    int rc = dt_coll_wait(b->group, &w->expected, err);
+    assert(w->expects > w->taken);
+    int rc = dt_coll_wait(b->group, &w->expected[w->taken++ % AHEAD], err);
     b->ns += (uint64_t)(dt_clock_monotonic_ns() - from);
     return rc;
 }
@@ -133,7 +127,7 @@ static int clear_room(struct dt_border *b, struct way *w, size_t room, struct dt
 int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
                    struct dt_err *err)
 {
-    struct way *w = &b->way[way];
+    struct way *w = rooms_of(b, way);
     size_t room = w->next;
     struct dt_coll_call call = {.kind = DT_SEND,
                                 .send = w->room[room],

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between neighbouring stages of a pipeline: streams go onward, to the next stage, and their
- * gradients back, to the one before. What is given is taken in the order in which it was given.
+ * gradients back, to the one before. Behind the last stage comes the first one, where stages have
+ * several chunks. What is given is taken in the order in which it was given, and between two
+ * stages alone that is one order of both ways.
  *
  * Who gives goes on at once, up to two ahead of who takes; who is told early what will come next,
  * has it as soon as it is there. A stage asks for what it needs next before it gives what it has
@@ -22,12 +24,8 @@ struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype t
  * is sent from until its end. Then before what was expected loses its place. */
 void dt_border_close(struct dt_border *b);
 
-/* Whether there is a stage that gives, and one that takes, on that way. */
-bool dt_border_comes(const struct dt_border *b, enum dt_way way);
-bool dt_border_goes(const struct dt_border *b, enum dt_way way);
-
 /* The next message on that way is to be put into TO, which is the library's until dt_border_take()
- * of the same way; one at a time. */
+ * of it; two at a time. */
 int dt_border_expect(struct dt_border *b, enum dt_way way, void *to, size_t count,
                      struct dt_err *err);
 int dt_border_take(struct dt_border *b, enum dt_way way, struct dt_err *err);
@@ -38,7 +36,8 @@ int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_
 int dt_border_finish(struct dt_border *b, struct dt_err *err);
 /* Before this rank waits for others than its neighbours, which wait for neighbours of their own:
  * between hosts a message moves only while its rank waits here, and one that stays half written
- * meanwhile may be what these others wait for in the end. Once what comes next is taken. */
+ * meanwhile may be what these others wait for in the end. Once what comes next is taken. Lists
+ * of several chunks want the messages of two ops expected ahead then. */
 int dt_border_halt(struct dt_border *b, struct dt_err *err);
 
 /* Nanoseconds spent in all of this, ever. */

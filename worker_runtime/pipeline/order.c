@@ -4,8 +4,6 @@
  * of which chunk is the next, and in whether the weights' gradients stay behind. */
 #include "worker_runtime/pipeline/order.h"
 
-#include <stdbool.h>
-
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -102,6 +100,21 @@ void dt_pipe_list(const struct dt_pipe_plan *p, int stage, struct dt_pipe_op *op
     }
     while (halves && weights < all)
         *ops++ = nth(p, DT_PIPE_WEIGHT, weights++);
+}
+
+static bool is_end(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op, bool first)
+{
+    return op->chunk * p->stages + stage == (first ? 0 : p->stages * p->chunks - 1);
+}
+
+bool dt_pipe_takes(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op)
+{
+    return !is_end(p, stage, op, op->kind == DT_PIPE_FORWARD);
+}
+
+bool dt_pipe_gives(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op)
+{
+    return !is_end(p, stage, op, op->kind != DT_PIPE_FORWARD);
 }
 
 int dt_pipe_slots(const struct dt_pipe_plan *p, int stage)

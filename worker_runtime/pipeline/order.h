@@ -2,13 +2,14 @@
 /* What each stage of a pipeline computes in a step, and in which order. The model is cut into
  * stages * chunks sections, one behind the other: chunk C of stage S is section C * stages + S. All
  * ranks of a stage run its list. In each schedule both ends of a border between two sections name
- * the micro-batches in one order, and a section adds up their gradients in the order of their
- * numbers. Pure. */
+ * the micro-batches in one order, and so do two stages alone all that one gives the other; a
+ * section adds up their gradients in the order of their numbers. Pure. */
 #ifndef DT_WORKER_RUNTIME_PIPELINE_ORDER_H
 #define DT_WORKER_RUNTIME_PIPELINE_ORDER_H
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DT_PIPE_SECTIONS_MOST 4096
@@ -46,6 +47,11 @@ int dt_pipe_check(const struct dt_pipe_plan *p, struct dt_err *err);
 /* As many on each stage. */
 size_t dt_pipe_op_count(const struct dt_pipe_plan *p);
 void dt_pipe_list(const struct dt_pipe_plan *p, int stage, struct dt_pipe_op *ops);
+
+/* Whether an op begins with what another stage gives, or ends with what one takes: the neighbour
+ * towards which it goes, in a ring. Not of the halves of a backward. */
+bool dt_pipe_takes(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
+bool dt_pipe_gives(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
 
 /* The most that STAGE holds at once of what is between its forward and the end of its backward:
  * micro-batches, or with several chunks, chunks of them. */

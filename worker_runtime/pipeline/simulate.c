@@ -170,8 +170,11 @@ static void turn(const struct run *r, int stage)
         r->given[made] = s->clock;
     }
     s->in = s->done < r->op_count ? taken_by(r, stage, &s->ops[s->done]) : NO_MESSAGE;
-    if (s->in != NO_MESSAGE)
-        r->wanted[s->in] = s->clock;
+    for (size_t i = s->done; i < r->op_count && i <= s->done + (size_t)r->t->early; i++) {
+        long in = taken_by(r, stage, &s->ops[i]);
+        if (in != NO_MESSAGE && r->wanted[in] == NOT_YET)
+            r->wanted[in] = s->clock;
+    }
 }
 
 /* As has_passed(), of what the stage may not leave under way. */

@@ -212,11 +212,21 @@ static size_t slot_of(const struct dt_stages *s, const struct dt_pipe_op *op)
     return (size_t)op->micro % s->slots;
 }
 
+static bool takes(const struct dt_trainer *t, const struct dt_pipe_op *op)
+{
+    return dt_pipe_takes(&t->stages->plan, dt_trainer_pipeline(t)->index, op);
+}
+
+static bool gives(const struct dt_trainer *t, const struct dt_pipe_op *op)
+{
+    return dt_pipe_gives(&t->stages->plan, dt_trainer_pipeline(t)->index, op);
+}
+
 static int expect(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
     enum dt_way way = way_of(op);
-    if (!dt_border_comes(s->border, way))
+    if (!takes(t, op))
         return 0;
     void *to = way == DT_ONWARD ? dt_transformer_input(t->model, slot_of(s, op))
                                 : dt_transformer_border(t->model, slot_of(s, op));
@@ -226,19 +236,17 @@ static int expect(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_e
 static int give(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
-    enum dt_way way = way_of(op);
-    if (!dt_border_goes(s->border, way))
+    if (!gives(t, op))
         return 0;
-    return dt_border_give(s->border, way, dt_transformer_border(t->model, slot_of(s, op)),
+    return dt_border_give(s->border, way_of(op), dt_transformer_border(t->model, slot_of(s, op)),
                           stream_of(t, (size_t)t->batch.micro), err);
 }
 
-/* The words are read on the first stage, their successors on the last, and where documents are
- * packed all stages have to know where these begin. */
-static bool reads_samples(const struct dt_trainer *t)
+/* The words are read in the first section, their successors in the last, and where documents are
+ * packed all have to know where these begin. */
+static bool reads_samples(const struct dt_trainer *t, const struct dt_pipe_op *forward)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
-    return axis->index == 0 || axis->index == axis->size - 1 || t->documents;
+    return !takes(t, forward) || !gives(t, forward) || t->documents;
 }
 
 static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale, double *loss,
@@ -250,7 +258,7 @@ static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale, 
     if (op->kind == DT_PIPE_BACKWARD)
         return dt_transformer_backward(t->model, dt_trainer_model(t), slot, loss, err);
     int64_t begun = dt_clock_monotonic_ns();
-    if (reads_samples(t) && dt_feed_micro_batch(t, op->micro, err) < 0)
+    if (reads_samples(t, op) && dt_feed_micro_batch(t, op->micro, err) < 0)
         return -1;
     *data_s += (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
     return dt_transformer_forward(t->model, dt_trainer_model(t), slot, (size_t)t->batch.micro,
@@ -283,7 +291,7 @@ static int go_through(struct dt_trainer *t, float scale, double *loss, double *d
         return -1;
     for (const struct dt_pipe_op *op = s->ops; op < end; op++) {
         enum dt_way way = way_of(op);
-        if (dt_border_comes(s->border, way) && dt_border_take(s->border, way, err) < 0)
+        if (takes(t, op) && dt_border_take(s->border, way, err) < 0)
             return -1;
         if (before_pass(t, err) < 0 || pass(t, op, scale, loss, data_s, err) < 0 ||
             hand_over(t, op, op + 1 < end ? op + 1 : NULL, err) < 0)
@@ -304,9 +312,10 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
 
 int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
 {
+    const struct dt_pipe_op op = {.kind = DT_PIPE_FORWARD};
     struct dt_border *b = t->stages->border;
     bool any = batch > 0; /* without samples nothing goes over a border */
-    if (any && dt_border_comes(b, DT_ONWARD) &&
+    if (any && takes(t, &op) &&
         (dt_border_expect(b, DT_ONWARD, dt_transformer_input(t->model, 0), stream_of(t, batch),
                           err) < 0 ||
          dt_border_take(b, DT_ONWARD, err) < 0))
@@ -316,7 +325,7 @@ int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_e
     if (dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss, err) <
         0)
         return -1;
-    if (!any || !dt_border_goes(b, DT_ONWARD))
+    if (!any || !gives(t, &op))
         return 0;
     return dt_border_give(b, DT_ONWARD, dt_transformer_border(t->model, 0), stream_of(t, batch),
                           err);
