@@ -50,7 +50,7 @@ static uint64_t job_of_stages(const struct dt_config *c, size_t *second)
     t.saved.count = dt_shape_tensor_count(&c->model.shape);
     t.unit_count = dt_shape_unit_count(&c->model.shape);
     CHECK_OK(dt_stages_split(c, &stages, &err), err);
-    *second = stages[1].first;
+    *second = stages[1].chunk[0].first;
     uint64_t job = dt_keeper_job(&t, "run", NULL);
     CHECK(job != 0);
     free(stages);

@@ -51,7 +51,8 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
     CHECK_OK(dt_shape_cut(p->shape, (size_t)p->tensor, &c->part, &err), err);
     struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
     for (size_t i = 0; i < stages; i++) {
-        const struct dt_stage stage = {layers * i / stages, layers * (i + 1) / stages};
+        const struct dt_stage stage = {.chunks = 1,
+                                       .chunk = {{layers * i / stages, layers * (i + 1) / stages}}};
         c->of_stage[i] = dt_shape_tensors(&c->part, &err);
         if (experts)
             dt_shape_keep_experts(&c->part, stages, i, c->of_stage[i]);

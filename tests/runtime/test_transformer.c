@@ -461,7 +461,7 @@ static void open_line(struct line *l, struct world *w, size_t stages, bool recom
             .positions = w->positions,
             .slots = MICRO_BATCHES,
             .recompute = recompute,
-            .stage = {layers * i / stages, layers * (i + 1) / stages}};
+            .stage = {.chunks = 1, .chunk = {{layers * i / stages, layers * (i + 1) / stages}}}};
         l->t[i] = dt_transformer_create(&w->shape, &o, w->device, &err);
         CHECK_OK(l->t[i] ? 0 : -1, err);
     }
@@ -503,6 +503,37 @@ static void line_backward(struct line *l, size_t slot, size_t batch, double *los
     }
 }
 
+/* Through four sections, of two stages in turn; SLOT: of each of the two chunks. */
+static void sections_forward(struct line *l, const size_t *slot, const int32_t *ids)
+{
+    struct world *w = l->w;
+    size_t bytes = w->batch * w->positions * w->shape.width * sizeof(float);
+    struct dt_err err = {0};
+    for (size_t i = 0; i < 4; i++) {
+        struct dt_transformer *t = l->t[i % 2], *before = l->t[!(i % 2)];
+        dt_transformer_turn(t, slot[i / 2], i / 2);
+        if (i > 0)
+            memcpy(dt_transformer_input(t, slot[i / 2]),
+                   dt_transformer_border(before, slot[(i - 1) / 2]), bytes);
+        CHECK_OK(dt_transformer_forward(t, w->z, slot[i / 2], w->batch, ids, w->targets, 1, &err),
+                 err);
+    }
+}
+
+static void sections_backward(struct line *l, const size_t *slot, double *loss)
+{
+    struct world *w = l->w;
+    size_t bytes = w->batch * w->positions * w->shape.width * sizeof(float);
+    struct dt_err err = {0};
+    for (size_t i = 4; i-- > 0;) {
+        struct dt_transformer *t = l->t[i % 2], *behind = l->t[!(i % 2)];
+        if (i < 3)
+            memcpy(dt_transformer_border(t, slot[i / 2]),
+                   dt_transformer_border(behind, slot[(i + 1) / 2]), bytes);
+        CHECK_OK(dt_transformer_backward(t, w->z, slot[i / 2], loss, &err), err);
+    }
+}
+
 /* Windows, speeds and the like of a block are those of its number in the whole model. */
 TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
 {
@@ -537,6 +568,70 @@ TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
     }
 }
 
+/* Two stages, whose sections lie one behind the other in turns: what a slot is of follows the
+ * micro-batch through them. */
+TEST(stages_in_chunks_are_one_model_to_the_bit)
+{
+    static const size_t ends[] = {0, 2, 3, 5, 6};
+    static const size_t slots[MICRO_BATCHES][2] = {{3, 0}, {1, 2}, {5, 4}};
+    struct dt_shape deep = shapes[0];
+    deep.layers = 6;
+    for (size_t recompute = 0; recompute < 3; recompute++) {
+        struct world w;
+        struct line l = {.w = &w, .stages = 2};
+        struct dt_err err = {0};
+        size_t count;
+        double loss = 0;
+        CHECK_ROW("recompute every %zu", recompute);
+        open_world(&w, &deep, 2, 5);
+        open_transformer(&w, false, 1);
+        int32_t *const ids[MICRO_BATCHES] = {w.ids, w.targets, w.ids};
+        double wanted = train_at_once(&w, ids, (size_t[]){2, 2, 2});
+        float *whole = grads_of(&w, &count);
+        held_clear_grads(w.z);
+        for (size_t i = 0; i < 2; i++) {
+            struct dt_transformer_options o = {
+                .batch = 2,
+                .positions = 5,
+                .slots = 2 * MICRO_BATCHES,
+                .recompute = recompute > 0,
+                .recompute_every = recompute,
+                .stage = {.chunks = 2,
+                          .chunk = {{ends[i], ends[i + 1]}, {ends[i + 2], ends[i + 3]}}}};
+            l.t[i] = dt_transformer_create(&deep, &o, w.device, &err);
+            CHECK_OK(l.t[i] ? 0 : -1, err);
+        }
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            sections_forward(&l, slots[m], ids[m]);
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            sections_backward(&l, slots[m], &loss);
+        CHECK(held_all_back(w.z));
+        CHECK(loss == wanted);
+        float *parts = grads_of(&w, &count);
+        if (deep.tied)
+            check_close(parts, whole, count, 1e-6);
+        else
+            check_same_bits(parts, whole, count);
+        free(whole);
+        free(parts);
+        close_line(&l);
+        close_world(&w);
+    }
+}
+
+/* A slot has room for the longest chunk, whichever is in it. */
+TEST(a_stage_takes_memory_for_its_longest_chunk)
+{
+    const struct dt_device_form form = {.elem = DT_F32};
+    struct dt_shape deep = shapes[0];
+    deep.layers = 6;
+    struct dt_transformer_options o = {
+        .batch = 2, .positions = 5, .stage = {.chunks = 1, .chunk = {{2, 5}}}};
+    size_t alone = dt_transformer_bytes(&deep, &o, form);
+    o.stage = (struct dt_stage){.chunks = 2, .chunk = {{0, 1}, {2, 5}}};
+    CHECK_EQ(dt_transformer_bytes(&deep, &o, form), alone);
+}
+
 TEST(a_stage_takes_memory_for_its_own_blocks)
 {
     const struct dt_device_form form = {.elem = DT_F32};
@@ -544,7 +639,7 @@ TEST(a_stage_takes_memory_for_its_own_blocks)
     struct dt_transformer_options o = {.batch = 2, .positions = 5};
     size_t all = dt_transformer_bytes(s, &o, form), blocks = 0, one[3];
     for (size_t i = 0; i < 3; i++) {
-        o.stage = (struct dt_stage){i, i + 1};
+        o.stage = (struct dt_stage){.chunks = 1, .chunk = {{i, i + 1}}};
         one[i] = dt_transformer_bytes(s, &o, form);
         blocks += one[i];
     }

@@ -112,7 +112,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .shared = dt_pieces_shared(&o->pieces),
         .by_heads = dt_pieces_shared(&o->pieces) && o->pieces.by_heads,
         .weighed = o->weighed,
-        .stage = dt_stage_of(s, o->stage),
+        .stage = dt_stage_of(s, &o->stage),
     };
     z.head = dt_stage_is_last(s, &z.stage);
     if (__builtin_mul_overflow(o->batch, o->positions, &z.places))
@@ -228,10 +228,22 @@ static size_t slots_of(const struct dt_transformer_options *o)
 /* Segments of that many blocks; 0 when nothing is recomputed. */
 static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_options *o)
 {
-    struct dt_stage stage = dt_stage_of(s, o->stage);
+    struct dt_stage stage = dt_stage_of(s, &o->stage);
+    const struct dt_chunk *longest = dt_stage_longest(&stage);
     if (!o->recompute)
         return 0;
-    return smaller(larger(o->recompute_every, 1), stage.end - stage.first);
+    return smaller(larger(o->recompute_every, 1), longest->end - longest->first);
+}
+
+/* A slot has one chunk at a time, so all begin in the same memory: that of LONGEST. */
+static void share_chunks(const struct dt_stage *stage, const struct dt_chunk *longest,
+                         struct dt_activation_slot *to)
+{
+    for (const struct dt_chunk *c = stage->chunk; c < stage->chunk + stage->chunks; c++)
+        for (size_t i = 0; c != longest && i < c->end - c->first; i++) {
+            to->kept[c->first + i] = to->kept[longest->first + i];
+            to->inputs[c->first + i] = to->inputs[longest->first + i];
+        }
 }
 
 /* SEGMENT: of the activations. The slot's inputs and kept are NULL when only the size is asked for.
@@ -239,7 +251,8 @@ static size_t segment_of(const struct dt_shape *s, const struct dt_transformer_o
 static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
                      struct dt_activation_slot *to)
 {
-    size_t begin = z->stage.first, blocks = z->stage.end - begin;
+    const struct dt_chunk *longest = dt_stage_longest(&z->stage);
+    size_t begin = longest->first, blocks = longest->end - begin;
     size_t kept = segment ? segment : blocks;
     to->ids = take(c, z->rows, 1, sizeof *to->ids);
     to->targets = take(c, z->rows, 1, sizeof *to->targets);
@@ -263,6 +276,8 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
         if (to->inputs)
             to->inputs[begin + block] = own ? input : to->inputs[begin + block % segment];
     }
+    if (to->inputs)
+        share_chunks(&z->stage, longest, to);
 }
 
 /* A->slots is NULL when only the size is asked for. */

@@ -92,8 +92,9 @@ struct dt_activation_slot {
                              stage     with no head, the stream that it ends with */
     double balance;       /* what the routers' auxiliary loss counts, in gradients */
     int32_t *counts;      /* [layers, E]: picks of each expert; NULL: that loss is not wanted */
+    size_t chunk;         /* of the stage, that it goes through */
     dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL */
-    struct dt_kept *kept; /* by block; blocks that are recomputed share */
+    struct dt_kept *kept; /* by block; blocks that are recomputed share, as do chunks */
 };
 
 struct dt_activations {

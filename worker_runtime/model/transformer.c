@@ -161,9 +161,15 @@ static int block_backward(struct pass *p, size_t block, bool chained, bool again
     return rc < 0 ? -1 : dt_zero_reduce(z, unit, p->err);
 }
 
+/* The blocks that the pass goes through. */
+static const struct dt_chunk *chunk_of(const struct pass *p)
+{
+    return &p->t->stage.chunk[p->t->a.slots[p->slot].chunk];
+}
+
 static int blocks_forward(struct pass *p)
 {
-    const struct dt_stage *own = &p->t->stage;
+    const struct dt_chunk *own = chunk_of(p);
     for (size_t block = own->first; block < own->end; block++)
         if (block_forward(p, block, block > own->first, false) < 0)
             return -1;
@@ -175,10 +181,11 @@ static int blocks_forward(struct pass *p)
 static int blocks_backward(struct pass *p)
 {
     struct dt_transformer *t = p->t;
-    size_t segment = t->a.segment ? t->a.segment : t->shape.layers, begin = t->stage.first;
-    for (size_t end = t->stage.end; end > begin;) {
+    const struct dt_chunk *own = chunk_of(p);
+    size_t segment = t->a.segment ? t->a.segment : t->shape.layers, begin = own->first;
+    for (size_t end = own->end; end > begin;) {
         size_t first = begin + (end - begin - 1) / segment * segment;
-        bool recompute = end < t->stage.end;
+        bool recompute = end < own->end;
         for (size_t block = first; recompute && block + 1 < end; block++)
             if (block_forward(p, block, block > first, true) < 0)
                 return -1;
@@ -326,21 +333,21 @@ static void load_words(const struct pass *p, int32_t *to, const int32_t *ids, in
     t->device->table->from_host(t->device, to, own->parts > 1 ? t->words : ids, rows * sizeof *to);
 }
 
-static bool is_first(const struct dt_transformer *t)
+static bool is_first(const struct pass *p)
 {
-    return dt_stage_is_first(&t->stage);
+    return dt_chunk_is_first(chunk_of(p));
 }
 
-static bool is_last(const struct dt_transformer *t)
+static bool is_last(const struct pass *p)
 {
-    return dt_stage_is_last(&t->shape, &t->stage);
+    return dt_chunk_is_last(&p->t->shape, chunk_of(p));
 }
 
 /* Of ids and targets a stage has what it computes with. */
 static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     const struct dt_words *own = &p->t->options.words;
-    bool first = is_first(p->t), last = is_last(p->t);
+    bool first = is_first(p), last = is_last(p);
     struct dt_activation_slot *to = &p->t->a.slots[p->slot];
     if (p->batch > p->t->options.batch)
         return dt_err_set(p->err, DT_E_USAGE, "%zu samples, where there is room for %zu", p->batch,
@@ -389,7 +396,7 @@ static int collect_losses(struct pass *p, double *loss_sum)
 static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     assert(p->slot < p->t->a.slot_count);
-    if (load(p, ids, targets) < 0 || (is_first(p->t) && embed_forward(p) < 0))
+    if (load(p, ids, targets) < 0 || (is_first(p) && embed_forward(p) < 0))
         return -1;
     return blocks_forward(p);
 }
@@ -397,7 +404,7 @@ static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
 /* What the next stage begins with is there when this returns. */
 static int leave(struct pass *p)
 {
-    struct dt_work w = {.kind = DT_LEAVE, .block = p->t->stage.end - 1};
+    struct dt_work w = {.kind = DT_LEAVE, .block = chunk_of(p)->end - 1};
     return compute(p, &w) < 0 ? -1 : dt_device_sync(p->t->device, p->err);
 }
 
@@ -405,7 +412,7 @@ static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     if (stream(p, ids, targets) < 0)
         return -1;
-    return is_last(p->t) ? head(p) : leave(p);
+    return is_last(p) ? head(p) : leave(p);
 }
 
 int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
@@ -423,15 +430,22 @@ int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t 
     struct pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
     assert(slot < t->a.slot_count);
     p.batch = t->a.slots[slot].batch;
-    if (blocks_backward(&p) < 0 || (is_first(t) && embed_backward(&p) < 0))
+    if (blocks_backward(&p) < 0 || (is_first(&p) && embed_backward(&p) < 0))
         return -1;
-    return is_last(t) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+    return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+}
+
+void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk)
+{
+    assert(slot < t->a.slot_count && chunk < t->stage.chunks);
+    t->a.slots[slot].chunk = chunk;
 }
 
 void *dt_transformer_input(struct dt_transformer *t, size_t slot)
 {
-    assert(slot < t->a.slot_count && !is_first(t));
-    return t->a.slots[slot].inputs[t->stage.first];
+    const struct pass p = {.t = t, .slot = slot};
+    assert(slot < t->a.slot_count && !is_first(&p));
+    return t->a.slots[slot].inputs[chunk_of(&p)->first];
 }
 
 void *dt_transformer_border(struct dt_transformer *t, size_t slot)
@@ -479,7 +493,7 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
     struct pass p = {.t = t, .z = z, .batch = batch, .err = err};
     if (forward(&p, ids, targets) < 0)
         return -1;
-    return is_last(t) ? collect_losses(&p, loss_sum) : 0;
+    return is_last(&p) ? collect_losses(&p, loss_sum) : 0;
 }
 
 void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters)
@@ -582,7 +596,7 @@ struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,
     t->options = *o;
     if (o->words.parts == 0)
         t->options.words = dt_shape_words(shape, 1, 0);
-    t->stage = dt_stage_of(shape, o->stage);
+    t->stage = dt_stage_of(shape, &o->stage);
     t->options.pieces.positions = o->positions;
     t->device = device;
     if (dt_activations_create(&t->a, shape, o, device, err) < 0 || find_tensors(t, err) < 0 ||

@@ -90,6 +90,9 @@ int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t s
                            struct dt_err *err);
 int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                             double *loss_sum, struct dt_err *err);
+/* Of a stage in several chunks, from here on SLOT is of that one: it goes through CHUNK alone, with
+ * no other one meanwhile. It is of the first at first. */
+void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk);
 /* Where options.stage is a part of the model, both halves are of that part: ids are of the first
  * stage alone, targets and losses of the last. Before a way forward dt_transformer_input() has what
  * the stage before gave; behind it, on all stages but the last, dt_transformer_border() has what

@@ -13,7 +13,7 @@ struct dt_transformer {
     struct dt_device *device;
     struct dt_tape *tape; /* NULL: op by op */
     struct dt_activations a;
-    struct dt_stage stage; /* the options', its end written out */
+    struct dt_stage stage; /* the options', written out */
     /* Where tensors begin in their units, in bytes. */
     size_t embed_at[2], block_at[DT_BLOCK_TENSORS_MOST], head_at[3];
     size_t block_count[DT_BLOCK_TENSORS_MOST]; /* numbers of a block's tensors */

@@ -100,7 +100,7 @@ static int open_layout(struct dt_layout *l, const struct place *p, bool packed, 
     const struct dt_shape *s = &p->c->model.shape;
     struct dt_tensor *tensors =
         packed ? dt_packed_tensors(s, p->form.elem, err) : dt_shape_tensors(s, err);
-    if (tensors && p->stage.end)
+    if (tensors && p->stage.chunks)
         dt_stage_keep(s, &p->stage, tensors);
     int rc = tensors ? lay_out(l, tensors, dt_shape_tensor_count(s), dt_shape_unit_count(s),
                                p->world, err)
@@ -319,7 +319,7 @@ static size_t borders_of(const struct place *p)
 {
     size_t bytes = p->c->model.shape.width * p->elem;
     size_t parts = (size_t)p->c->parallel.context * (shares_rows(p) ? p->tensor : 1);
-    if (p->stage.end == 0)
+    if (p->stage.chunks == 0)
         return 0;
     if (__builtin_mul_overflow(bytes, 4 * p->micro, &bytes) ||
         __builtin_mul_overflow(bytes, p->c->data.positions / parts, &bytes))

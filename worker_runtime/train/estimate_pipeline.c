@@ -28,12 +28,12 @@ struct stages {
 
 static size_t first_unit(const struct stages *s, int stage)
 {
-    return stage == 0 ? 0 : s->blocks[stage].first + 1;
+    return stage == 0 ? 0 : s->blocks[stage].chunk->first + 1;
 }
 
 static size_t end_unit(const struct stages *s, int stage)
 {
-    return stage == s->plan.stages - 1 ? s->layers + 2 : s->blocks[stage].end + 1;
+    return stage == s->plan.stages - 1 ? s->layers + 2 : s->blocks[stage].chunk->end + 1;
 }
 
 static int simulate(struct stages *s, struct dt_err *err)
@@ -62,7 +62,7 @@ static int simulate(struct stages *s, struct dt_err *err)
 
 static void print_stage(const struct stages *s, int stage, struct dt_buf *out)
 {
-    size_t first = s->blocks[stage].first, last = s->blocks[stage].end - 1;
+    size_t first = s->blocks[stage].chunk->first, last = s->blocks[stage].chunk->end - 1;
     char blocks[64], layers[100];
     double params = 0;
     for (size_t u = first_unit(s, stage); u < end_unit(s, stage); u++)

@@ -339,19 +339,35 @@ struct dt_words dt_parallel_words(const struct dt_trainer *t)
     return dt_shape_words(&t->config->model.shape, (size_t)axis->size, (size_t)axis->index);
 }
 
-/* What is before this rank in the order of units is added up first, then its own: to the bit as one
- * rank that has all stages adds it up. So it goes from stage to stage, and the last one's is all.
- */
+static int add_square_of(struct dt_trainer *t, const struct dt_chunk *chunk, double *square,
+                         struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    const struct dt_shape *s = &t->part;
+    int before = (axis->index + axis->size - 1) % axis->size, next = (axis->index + 1) % axis->size;
+    struct dt_chunk units = dt_chunk_units(s, chunk);
+    *square = 0;
+    if (!dt_chunk_is_first(chunk) && dt_coll_recv(axis->group, square, 1, DT_F64, before, err) < 0)
+        return -1;
+    if (dt_zero_add_square(t->zero, units.first, units.end, square, err) < 0)
+        return -1;
+    if (dt_chunk_is_last(s, chunk))
+        return 0;
+    return dt_coll_send(axis->group, square, 1, DT_F64, next, err);
+}
+
+/* What is before a section in the order of units is added up first, then its own: to the bit as one
+ * rank that has all stages adds it up. So it goes from section to section, and the last one's is
+ * all. */
 static int add_square(struct dt_trainer *t, double *square, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
-    *square = 0;
-    if (axis->index > 0 && dt_coll_recv(axis->group, square, 1, DT_F64, axis->index - 1, err) < 0)
-        return -1;
-    if (dt_zero_add_square(t->zero, square, err) < 0)
-        return -1;
+    struct dt_stage own = dt_stage_of(&t->part, &t->stage);
+    for (size_t i = 0; i < own.chunks; i++)
+        if (add_square_of(t, &own.chunk[i], square, err) < 0)
+            return -1;
     if (axis->index + 1 < axis->size)
-        return dt_coll_send(axis->group, square, 1, DT_F64, axis->index + 1, err);
+        return 0;
     return dt_coll_all_reduce(dt_trainer_learners(t), square, 1, DT_F64, DT_SUM, err);
 }
 

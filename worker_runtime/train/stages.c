@@ -41,7 +41,7 @@ int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_
     if (rc == 0)
         rc = dt_pipe_split(&plan, units, s->layers, 1, first, err);
     for (size_t i = 0; rc == 0 && i < stages; i++)
-        (*out)[i] = (struct dt_stage){first[i], first[i + 1]};
+        (*out)[i] = (struct dt_stage){.chunks = 1, .chunk = {{first[i], first[i + 1]}}};
     free(first);
     free(units);
     if (rc < 0) {
@@ -58,7 +58,7 @@ uint64_t dt_stages_mark(const struct dt_config *c)
     if (dt_stages_split(c, &stages, NULL) < 0)
         return 0;
     for (int i = 0; i < c->parallel.pipeline; i++)
-        mark = dt_mix(mark ^ stages[i].end);
+        mark = dt_mix(mark ^ stages[i].chunk->end);
     free(stages);
     return mark;
 }
@@ -72,7 +72,8 @@ void dt_stages_describe(const struct dt_config *c, struct dt_buf *out)
     dt_buf_printf(out, "a pipeline of %d stages", stages);
     if (dt_stages_split(c, &all, NULL) == 0) {
         for (int i = 0; i < stages && i < STAGES_TOLD; i++)
-            dt_buf_printf(out, "%s%zu", i ? " + " : ", with ", all[i].end - all[i].first);
+            dt_buf_printf(out, "%s%zu", i ? " + " : ", with ",
+                          all[i].chunk->end - all[i].chunk->first);
         dt_buf_printf(out, "%s blocks", stages > STAGES_TOLD ? " + ..." : "");
         free(all);
     }
@@ -88,15 +89,16 @@ int dt_stages_idle(const struct dt_config *c, int64_t micros)
 /* -- a rank's part ---------------------------------------------------------------------------- */
 
 /* What a stage computes for a sample, and what it updates, words and head included. */
-static struct dt_stage_even cost_of(const struct dt_pipe_unit *units, size_t layers,
-                                    struct dt_stage stage)
+static struct dt_stage_even cost_of(const struct dt_pipe_unit *units, const struct dt_shape *s,
+                                    const struct dt_stage *stage)
 {
-    size_t first = stage.first > 0 ? stage.first + 1 : 0;
-    size_t last = stage.end < layers ? stage.end : layers + 1;
     struct dt_stage_even cost = {0};
-    for (size_t u = first; u <= last; u++) {
-        cost.computing += units[u].forward + units[u].input + units[u].weight;
-        cost.update += units[u].params;
+    for (size_t i = 0; i < stage->chunks; i++) {
+        struct dt_chunk own = dt_chunk_units(s, &stage->chunk[i]);
+        for (size_t u = own.first; u < own.end; u++) {
+            cost.computing += units[u].forward + units[u].input + units[u].weight;
+            cost.update += units[u].params;
+        }
     }
     return cost;
 }
@@ -109,8 +111,8 @@ static int compare_costs(const struct dt_trainer *t, struct dt_stage_even *even,
         dt_pipe_units(s, t->config->data.positions, t->config->model.recompute, err);
     if (!units)
         return -1;
-    struct dt_stage_even own = cost_of(units, s->layers, t->stage);
-    struct dt_stage_even all = cost_of(units, s->layers, (struct dt_stage){0, s->layers});
+    struct dt_stage whole = dt_stage_of(s, &(struct dt_stage){0});
+    struct dt_stage_even own = cost_of(units, s, &t->stage), all = cost_of(units, s, &whole);
     *even = (struct dt_stage_even){.computing = all.computing / stages / own.computing,
                                    .update = all.update / stages / own.update};
     free(units);

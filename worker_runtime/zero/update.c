@@ -41,11 +41,14 @@ static bool next_counted(const struct dt_zero *z, size_t unit, size_t all, size_
     return *begin < all;
 }
 
-int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err)
+int dt_zero_add_square(struct dt_zero *z, size_t first, size_t end, double *square,
+                       struct dt_err *err)
 {
     double part;
     struct dt_stretch s;
     for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
+        if (s.unit < first || s.unit >= end)
+            continue;
         const float *grads = z->offload ? NULL : float_grads(z, s.unit, z->rank);
         size_t begin = 0, count;
         while (next_counted(z, s.unit, s.count, &begin, &count)) {
@@ -65,7 +68,7 @@ int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err)
 static int norm_square(struct dt_zero *z, double *out, struct dt_err *err)
 {
     *out = 0;
-    if (dt_zero_add_square(z, out, err) < 0)
+    if (dt_zero_add_square(z, 0, z->layout.units, out, err) < 0)
         return -1;
     int64_t from = dt_clock_monotonic_ns();
     int rc = dt_coll_all_reduce(z->host, out, 1, DT_F64, DT_SUM, err);

@@ -26,9 +26,10 @@ void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_co
 
 /* dt_zero_norm() in its parts, for who adds up the squares of several dt_zero in an order of its
  * own: waits for the sums of this step; and adds what this rank has of them to *SQUARE, unit by
- * unit. The first is collective. */
+ * unit from FIRST to below END. The first is collective. */
 int dt_zero_settle(struct dt_zero *z, struct dt_err *err);
-int dt_zero_add_square(struct dt_zero *z, double *square, struct dt_err *err);
+int dt_zero_add_square(struct dt_zero *z, size_t first, size_t end, double *square,
+                       struct dt_err *err);
 /* Waits for the sums of this step. *SQUARE: of the norm of all gradients of Z as they stand, with
  * the loss scale in them; infinite or NaN when one of them is. All ranks get the same. Collective.
  */
