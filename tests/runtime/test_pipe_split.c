@@ -79,7 +79,7 @@ static const char *split_text(const struct dt_shape *s, struct dt_pipe_plan p, c
     size_t first[20], len = 0;
     CHECK_OK(dt_pipe_split(&p, u, s->layers, 1, first, &err), err);
     CHECK_EQ(first[0], 0);
-    for (size_t q = 0; q < (size_t)p.stages; q++)
+    for (size_t q = 0; q < (size_t)(p.stages * p.chunks); q++)
         len +=
             (size_t)snprintf(text + len, 100 - len, "%s%zu", q ? " " : "", first[q + 1] - first[q]);
     free(u);
@@ -100,6 +100,27 @@ TEST(the_stage_with_the_head_has_fewer_blocks)
         {&gpt2, {DT_PIPE_1F1B, 12, 1, 12}, "1 1 1 1 1 1 1 1 1 1 1 1"},
         {&llama_8b, {DT_PIPE_1F1B, 2, 1, 8}, "17 15"},
         {&llama_8b, {DT_PIPE_1F1B, 4, 1, 8}, "8 9 9 6"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[100];
+        CHECK_ROW("row %zu", i);
+        CHECK_STR(split_text(rows[i].shape, rows[i].plan, text), rows[i].blocks);
+    }
+}
+
+/* Sections may be less even than stages: of the small GPT-2 each has as much as 8.4 blocks, and
+ * the section with the head alone can have no less than 5.8. */
+TEST(chunks_make_stages_even)
+{
+    static const struct {
+        const struct dt_shape *shape;
+        struct dt_pipe_plan plan;
+        const char *blocks;
+    } rows[] = {
+        {&gpt2, {DT_PIPE_INTERLEAVED, 2, 2, 8}, "3 3 5 1"},
+        {&gpt2, {DT_PIPE_INTERLEAVED, 2, 6, 8}, "1 1 1 1 1 1 1 1 1 1 1 1"},
+        {&gpt2, {DT_PIPE_INTERLEAVED, 3, 2, 9}, "4 4 1 1 1 1"},
+        {&llama_8b, {DT_PIPE_INTERLEAVED, 4, 2, 8}, "4 4 4 4 5 4 5 2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[100];
@@ -201,5 +222,9 @@ TEST(each_stage_wants_a_block)
     CHECK_FAIL(dt_pipe_split(&deep, u, 12, 1, first, &err), err,
                "a pipeline of 13 stages takes a model of as many blocks at least, and this one has "
                "12");
+    struct dt_pipe_plan many = {DT_PIPE_INTERLEAVED, 2, 7, 16};
+    CHECK_FAIL(dt_pipe_split(&many, u, 12, 1, first, &err), err,
+               "a pipeline of 2 stages with 7 chunks each takes a model of 14 blocks at least, and "
+               "this one has 12");
     free(u);
 }

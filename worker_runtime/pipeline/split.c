@@ -82,43 +82,45 @@ struct load {
 
 struct problem {
     const struct dt_pipe_plan *plan;
-    size_t layers, stages;
+    size_t layers, sections;
     double samples;
     struct load *before; /* by unit: of all in front of it */
-    uint16_t *from;      /* [stages, layers + 1]: where a stage begins that ends in front of that
-                            block */
-    double *best, *next; /* by that block: how large the largest of the stages up to one is, and of
-                            those up to the next */
+    uint16_t *from;      /* [sections, layers + 1]: where a section begins that ends in front of
+                            that block */
+    double *best, *next; /* by that block: how large the largest of the sections up to one is, and
+                            of those up to the next */
 };
 
-static struct load load_of(const struct problem *x, size_t stage, size_t first, size_t end)
+static struct load load_of(const struct problem *x, size_t section, size_t first, size_t end)
 {
-    const struct load *a = &x->before[stage == 0 ? 0 : first + 1];
-    const struct load *b = &x->before[stage == x->stages - 1 ? x->layers + 2 : end + 1];
+    const struct load *a = &x->before[section == 0 ? 0 : first + 1];
+    const struct load *b = &x->before[section == x->sections - 1 ? x->layers + 2 : end + 1];
     return (struct load){b->time - a->time, b->params - a->params, b->kept - a->kept};
 }
 
-static double memory_of(const struct problem *x, size_t stage, struct load l)
+/* Of several chunks a slot holds one. */
+static double memory_of(const struct problem *x, size_t section, struct load l)
 {
-    return l.params * NUMBERS_OF_PARAM + l.kept * x->samples * dt_pipe_slots(x->plan, (int)stage);
+    double slots = dt_pipe_slots(x->plan, (int)section % x->plan->stages);
+    return l.params * NUMBERS_OF_PARAM + l.kept * x->samples * slots / x->plan->chunks;
 }
 
-/* Where STAGE, whose blocks end in front of END, begins so that the largest of the stages up to it
- * is least: in time, or in memory where none may take longer than LIMIT. The more blocks a stage
+/* Where SECTION, whose blocks end in front of END, begins so that the largest of those up to it is
+ * least: in time, or in memory where none may take longer than LIMIT. The more blocks a section
  * has, the larger it is, so the search back from END ends early. */
-static void place_stage(struct problem *x, size_t stage, size_t end, bool memory, double limit)
+static void place_section(struct problem *x, size_t section, size_t end, bool memory, double limit)
 {
     double least = INFINITY;
-    for (size_t first = end; first-- > stage;) {
-        struct load l = load_of(x, stage, first, end);
-        double size = memory ? memory_of(x, stage, l) : l.time;
+    for (size_t first = end; first-- > section;) {
+        struct load l = load_of(x, section, first, end);
+        double size = memory ? memory_of(x, section, l) : l.time;
         if (l.time > limit || size >= least)
             break;
         double most = fmax(size, x->best[first]);
         if (most >= least)
             continue;
         least = most;
-        x->from[stage * (x->layers + 1) + end] = (uint16_t)first;
+        x->from[section * (x->layers + 1) + end] = (uint16_t)first;
     }
     x->next[end] = least;
 }
@@ -127,9 +129,9 @@ static double divide(struct problem *x, bool memory, double limit)
 {
     for (size_t i = 0; i <= x->layers; i++)
         x->best[i] = i == 0 ? 0 : INFINITY;
-    for (size_t stage = 0; stage < x->stages; stage++) {
+    for (size_t section = 0; section < x->sections; section++) {
         for (size_t end = 0; end <= x->layers; end++)
-            place_stage(x, stage, end, memory, limit);
+            place_section(x, section, end, memory, limit);
         double *was = x->best;
         x->best = x->next;
         x->next = was;
@@ -137,12 +139,45 @@ static double divide(struct problem *x, bool memory, double limit)
     return x->best[x->layers];
 }
 
+/* Between stages of the sections on both sides of a border: how uneven they are. */
+static double unevenness(const struct problem *x, const size_t *first, size_t border)
+{
+    size_t stages = (size_t)x->plan->stages, of[] = {(border - 1) % stages, border % stages};
+    double sum = 0;
+    for (int i = 0; i < 2; i++) {
+        double time = 0;
+        for (size_t s = of[i]; s < x->sections; s += stages)
+            time += load_of(x, s, first[s], first[s + 1]).time;
+        sum += time * time;
+    }
+    return sum;
+}
+
+/* Moves a border by a block where that makes the stages beside it more even, be it that sections
+ * become less so: with many micro-batches a step takes as long as its slowest stage. The sum of
+ * squares falls with each move, so there is an end. False: none does. */
+static bool even_out(const struct problem *x, size_t *first)
+{
+    for (size_t border = 1; border < x->sections; border++)
+        for (int by = -1; by <= 1; by += 2) {
+            double was = unevenness(x, first, border);
+            size_t at = first[border], to = by < 0 ? at - 1 : at + 1;
+            if (to == first[border - 1] || to == first[border + 1])
+                continue;
+            first[border] = to;
+            if (unevenness(x, first, border) < was * (1 - 1e-9))
+                return true;
+            first[border] = at;
+        }
+    return false;
+}
+
 static bool find_memory(struct problem *x)
 {
     x->before = calloc(x->layers + 3, sizeof *x->before);
     x->best = calloc(x->layers + 1, sizeof *x->best);
     x->next = calloc(x->layers + 1, sizeof *x->next);
-    x->from = calloc(x->stages * (x->layers + 1), sizeof *x->from);
+    x->from = calloc(x->sections * (x->layers + 1), sizeof *x->from);
     return x->before && x->best && x->next && x->from;
 }
 
@@ -167,9 +202,16 @@ static void add_up(struct problem *x, const struct dt_pipe_unit *units)
 int dt_pipe_split(const struct dt_pipe_plan *p, const struct dt_pipe_unit *units, size_t layers,
                   size_t samples, size_t *first, struct dt_err *err)
 {
-    struct problem x = {
-        .plan = p, .layers = layers, .stages = (size_t)p->stages, .samples = (double)samples};
-    if (layers < x.stages)
+    struct problem x = {.plan = p,
+                        .layers = layers,
+                        .sections = (size_t)(p->stages * p->chunks),
+                        .samples = (double)samples};
+    if (layers < x.sections && p->chunks > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "a pipeline of %d stages with %d chunks each takes a model of %zu blocks "
+                          "at least, and this one has %zu",
+                          p->stages, p->chunks, x.sections, layers);
+    if (layers < x.sections)
         return dt_err_set(err, DT_E_USAGE,
                           "a pipeline of %d stages takes a model of as many blocks at least, "
                           "and this one has %zu",
@@ -180,9 +222,11 @@ int dt_pipe_split(const struct dt_pipe_plan *p, const struct dt_pipe_unit *units
     }
     add_up(&x, units);
     divide(&x, true, divide(&x, false, INFINITY));
-    first[x.stages] = layers;
-    for (size_t stage = x.stages; stage-- > 0;)
-        first[stage] = x.from[stage * (layers + 1) + first[stage + 1]];
+    first[x.sections] = layers;
+    for (size_t section = x.sections; section-- > 0;)
+        first[section] = x.from[section * (layers + 1) + first[section + 1]];
+    while (p->chunks > 1 && even_out(&x, first))
+        ;
     give_back(&x);
     return 0;
 }

@@ -20,11 +20,12 @@ struct dt_pipe_unit {
 struct dt_pipe_unit *dt_pipe_units(const struct dt_shape *s, size_t positions, bool recompute,
                                    struct dt_err *err);
 
-/* Stage S has blocks FIRST[S] to below FIRST[S + 1], one at least; the first stage has the
- * embedding too, and the last the head. FIRST has room for all stages and one more. The slowest
- * stage is as fast as can be, and where several ways are alike in this, what the largest has to
- * hold with micro-batches of so many SAMPLES is least. P has one chunk on each stage, and LAYERS
- * are at most DT_LAYERS_MOST. Refuses a model of fewer blocks than stages. */
+/* Section S, a stage where these have one chunk each, has blocks FIRST[S] to below FIRST[S + 1],
+ * one at least; the first one has the embedding too, and the last the head. FIRST has room for all
+ * sections and one more. The slowest section is as fast as can be, and where several ways are alike
+ * in this, what the largest has to hold with micro-batches of so many SAMPLES is least. With
+ * several chunks borders are moved from there as long as that makes stages more even. LAYERS are
+ * at most DT_LAYERS_MOST. Refuses a model of fewer blocks than sections. */
 int dt_pipe_split(const struct dt_pipe_plan *p, const struct dt_pipe_unit *units, size_t layers,
                   size_t samples, size_t *first, struct dt_err *err);
 
