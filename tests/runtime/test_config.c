@@ -919,6 +919,7 @@ TEST(stages_of_a_pipeline_have_two_names)
     CHECK_OK(parse("{}", &err), err);
     CHECK_EQ(c.parallel.pipeline, 1);
     CHECK_EQ(c.parallel.schedule, DT_PIPE_1F1B);
+    CHECK_EQ(c.parallel.chunks, 1);
     CHECK_OK(parse("{\"pipeline\": {\"stages\": \"auto\"}}", &err), err);
     CHECK_EQ(c.parallel.pipeline, 1);
     CHECK_OK(parse("{\"pipeline\": {\"stages\": 4, \"partition\": \"best\"}}", &err), err);
@@ -929,7 +930,38 @@ TEST(stages_of_a_pipeline_have_two_names)
     CHECK_FAIL(parse("{\"parallel\": {\"pipeline\": 3}, \"pipeline\": {\"stages\": 2}}", &err), err,
                "parallel.pipeline is 3, and pipeline.stages says 2; drop one of them");
     CHECK_FAIL(parse("{\"parallel\": {\"schedule\": \"dualpipe\"}}", &err), err,
-               "none of 1f1b|gpipe");
+               "none of 1f1b|gpipe|interleaved");
+}
+
+TEST(chunks_are_of_one_schedule)
+{
+    static const struct {
+        const char *parallel, *why;
+    } rows[] = {
+        {"\"pipeline\": 2, \"chunks\": 2",
+         "parallel.chunks: 1F1B runs one chunk on each stage, not 2; give parallel.schedule "
+         "\"interleaved\", or drop it"},
+        {"\"pipeline\": 2, \"schedule\": \"gpipe\", \"chunks\": 2",
+         "parallel.chunks: GPipe runs one chunk on each stage, not 2"},
+        {"\"pipeline\": 2, \"schedule\": \"interleaved\"", "parallel.chunks is missing"},
+        {"\"pipeline\": 1, \"schedule\": \"interleaved\", \"chunks\": 2",
+         "parallel.schedule: interleaved 1F1B takes 2 stages and 2 chunks a stage at least, not 1"},
+        {"\"pipeline\": 2, \"schedule\": \"interleaved\", \"chunks\": 1",
+         "parallel.chunks: expected a whole number from 2 to 16"},
+    };
+    struct dt_err err;
+    char text[200];
+    CHECK_OK(parse("{\"parallel\": {\"pipeline\": 2, \"schedule\": \"interleaved\", \"chunks\": "
+                   "4}}",
+                   &err),
+             err);
+    CHECK_EQ(c.parallel.schedule, DT_PIPE_INTERLEAVED);
+    CHECK_EQ(c.parallel.chunks, 4);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%s", rows[i].parallel);
+        snprintf(text, sizeof text, "{\"parallel\": {%s}}", rows[i].parallel);
+        CHECK_FAIL(parse(text, &err), err, rows[i].why);
+    }
 }
 
 TEST(the_examples_are_good)

@@ -13,6 +13,10 @@
     "\"model\": {\"config\": {\"model_type\": \"gpt2\", \"vocab_size\": 320, \"n_positions\": 64," \
     "\"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "       \
     "\"attn_pdrop\": 0}}"
+#define DEEP                                                                                       \
+    "\"model\": {\"config\": {\"model_type\": \"gpt2\", \"vocab_size\": 320, \"n_positions\": 64," \
+    "\"n_embd\": 32, \"n_layer\": 4, \"n_head\": 2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "       \
+    "\"attn_pdrop\": 0}}"
 #define EMBED ((size_t)(320 + 64) * 32)
 #define BLOCK ((size_t)12 * 32 * 32 + 13 * 32)
 #define HEAD ((size_t)2 * 32)
@@ -147,6 +151,26 @@ TEST(a_stage_has_its_own_layers)
     CHECK_FAIL(dt_estimate(&c, &three, 1, &e, &err), err,
                "parallel.pipeline: 2 does not divide the number of ranks, 3; give --world");
     CHECK_FAIL(dt_estimate(&c, &two, 3, &e, &err), err, "does not go with ZeRO stage 3");
+    dt_config_finish(&c);
+}
+
+/* Blocks 0 and 2, and 1 and 3: of each slot there are half as many, but more slots. Between hosts
+ * ranks that wait for others in passes ask earlier for what comes, and hold one more. */
+TEST(a_stage_in_chunks_holds_chunks)
+{
+    struct dt_config c = parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+                                "\"gradient_accumulation_steps\": 4, "
+                                "\"parallel\": {\"pipeline\": 2, \"tensor\": 2, \"chunks\": 2, "
+                                "\"schedule\": \"interleaved\"}, " DEEP "}");
+    struct dt_estimate host = of(&c, 4, 4, 1), hosts = of(&c, 4, 2, 1);
+    CHECK(hosts.activations > host.activations);
+    size_t slot = hosts.activations - host.activations;
+    CHECK_EQ(hosts.params, host.params);
+    c.parallel.tensor = 1;
+    CHECK_EQ(of(&c, 2, 1, 1).activations, of(&c, 2, 2, 1).activations);
+    c.parallel.tensor = 2;
+    c.batch.accumulation = 2; /* it holds all four chunks of a step, one less than five */
+    CHECK_EQ(of(&c, 4, 4, 1).activations, host.activations - slot);
     dt_config_finish(&c);
 }
 

@@ -44,6 +44,28 @@ TEST(each_stage_has_a_row)
                "on average they are idle for 9.8 % of a step, products alone counted\n");
 }
 
+/* What is held is a chunk's, with half of a stage's blocks. */
+TEST(a_stage_in_chunks_has_a_row_too)
+{
+    struct dt_config c = config_of(DT_PIPE_INTERLEAVED, 2);
+    struct dt_buf out = {0};
+    struct dt_err err = {0};
+    c.parallel.chunks = 2;
+    CHECK_OK(dt_estimate_print_pipeline(&c, 16, &out, &err), err);
+    CHECK_STR(dt_buf_cstr(&out),
+              "\n"
+              "a pipeline of 2 stages by interleaved 1F1B, 16 micro-batches in a step:\n"
+              "\n"
+              "  stage  layers                            parameters    held chunks      idle\n"
+              "  0      embedding, blocks 0-2, 6-10           96.1 M              5    12.5 %\n"
+              "  1      blocks 3-5, 11, head                  67.0 M              3     3.4 %\n"
+              "\n"
+              "on average they are idle for 7.9 % of a step, products alone counted\n");
+    CHECK_FAIL(dt_estimate_print_pipeline(&c, 3, &out, &err), err,
+               "takes a multiple of its 2 stages as the number of micro-batches of a step, not 3");
+    dt_buf_finish(&out);
+}
+
 /* The head costs 4.8 blocks, so no way to share 12 blocks among four stages is even. */
 TEST(the_slowest_stage_is_named)
 {

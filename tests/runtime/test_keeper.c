@@ -78,4 +78,7 @@ TEST(steps_of_stages_count_with_the_same_blocks_alone)
     uint64_t again = job_of_stages(&c, &now);
     CHECK(now != was);
     CHECK(again != job);
+    c.parallel.schedule = DT_PIPE_INTERLEAVED;
+    c.parallel.chunks = 2;
+    CHECK(job_of_stages(&c, &now) != again);
 }

@@ -40,6 +40,7 @@ def same_losses(s):
 
 
 LONGER = ({**training.GPT2, "n_positions": 64}, {**training.LLAMA, "max_position_embeddings": 64, "sliding_window": 20, "model_type": "mistral"})
+FOUR_BLOCKS = {**LONGER[1], "num_hidden_layers": 4}
 
 
 @training.story
@@ -106,15 +107,18 @@ def with_tensors(s):
 def with_stages(s):
     """two ranks to a sample on each of two stages have the losses of one rank, and so have two to a block beside them, and packed documents"""
     more = {"steps": 5, "accumulation": 4, "validate_every": 5, "validation_batches": 2, **training.conversations(s)}
-    for model, tensor, stage, schedule in ((LONGER[0], 1, 1, "1f1b"), (LONGER[1], 1, 2, "gpipe"), (LONGER[1], 2, 1, "1f1b")):
-        what = "%s, %d to a block, stage %d" % (model["model_type"], tensor, stage)
+    for model, tensor, stage, schedule in ((LONGER[0], 1, 1, "1f1b"), (LONGER[1], 1, 2, "gpipe"), (LONGER[1], 2, 1, "1f1b"),
+                                           (FOUR_BLOCKS, 1, 0, "interleaved")):
+        what = "%s, %d to a block, stage %d, %s" % (model["model_type"], tensor, stage, schedule)
         alone = s.config("alone%d%d.json" % (tensor, stage), model=model, **more)
         wanted = float(s.run(alone).expect(r"validation\D*([\d.]+)").group(1))
         parallel = {"context": 2, "pipeline": 2, "tensor": tensor, "schedule": schedule}
+        if schedule == "interleaved":
+            parallel["chunks"] = 2
         c = s.config("stages%d%d.json" % (tensor, stage), parallel=parallel, model=model, stage=stage, **more)
         program = s.run(c, world=4 * tensor)
         program.expect(r"^2 ranks share each sample, 32 tokens of it each")
-        program.expect(r"^a pipeline of 2 stages, with ")
+        program.expect(r"^a pipeline of 2 stages")
         training.close(s.losses(c), s.losses(alone), 1e-5, what)
         norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
         training.close(*norms, 1e-4, "norms, " + what)

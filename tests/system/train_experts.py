@@ -195,6 +195,9 @@ def shared_beside_samples_and_layers(s):
     same_as_alone(s, "ends", tied, 4, {"expert": 2, "pipeline": 2}, stage=2, accumulation=2, validate_every=5, validation_batches=3,
                   data={"validation": s.data})
     same_as_alone(s, "all", tied, 8, {"expert": 2, "context": 2, "pipeline": 2}, accumulation=2)
+    chunks = {"expert": 2, "pipeline": 2, "schedule": "interleaved", "chunks": 2}
+    same_as_alone(s, "chunks", {**tied, "num_hidden_layers": 4}, 4, chunks, stage=2, accumulation=2, validate_every=5, validation_batches=3,
+                  data={"validation": s.data})
     whole = s.config("whole.json", model=tied, accumulation=4, batch=8, steps=10)
     s.run(whole)
     worlds = ((4, {"expert": 2, "pipeline": 2}), (2, {"context": 2}), (8, {"expert": 2, "context": 2, "pipeline": 2}), (4, {"expert": 4}),

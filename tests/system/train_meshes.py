@@ -27,7 +27,9 @@ def drawn(chance, dims):
 def parallel_of(chance, sizes):
     parallel = {dim: size for dim, size in sizes.items() if dim != "data"}
     if sizes["pipeline"] > 1:
-        parallel["schedule"] = chance.choice(("1f1b", "gpipe"))
+        parallel["schedule"] = chance.choice(("1f1b", "gpipe", "interleaved") if sizes["pipeline"] == 2 else ("1f1b", "gpipe"))
+    if parallel.get("schedule") == "interleaved":
+        parallel["chunks"] = 2  # a block each
     if sizes["context"] > 1 and sizes.get("tensor", 1) * sizes["context"] <= 4:
         parallel["context_by"] = chance.choice(("keys", "heads"))
     if sizes.get("tensor", 1) > 1:

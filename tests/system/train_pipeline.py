@@ -22,6 +22,17 @@ def mesh(s, name, pipeline, tensor=1, schedule="1f1b", **more):
     return s.config(name, **{"parallel": {"pipeline": pipeline, "tensor": tensor, "schedule": schedule}, **more})
 
 
+def interleaved(s, name, pipeline, chunks, tensor=1, **more):
+    parallel = {"pipeline": pipeline, "chunks": chunks, "tensor": tensor, "schedule": "interleaved"}
+    return s.config(name, **{"parallel": parallel, "accumulation": pipeline, **more})
+
+
+def of_mesh(s, name, pipeline, tensor, data, chunks=1, **more):
+    """And how many workers that is."""
+    c = interleaved(s, name, pipeline, chunks, tensor, **more) if chunks > 1 else mesh(s, name, pipeline, tensor, **more)
+    return c, pipeline * tensor * data
+
+
 def norms(s, config):
     return [row["grad_norm"] for _, row in sorted(s.steps(config).items())]
 
@@ -41,26 +52,47 @@ def same_bits(s):
 
 
 @training.story
+def chunks_have_the_same_bits(s):
+    """2 and 4 stages of several chunks each have the losses and norms of one rank to the bit, at ZeRO stages 0 to 2, also where a step just fills them"""
+    eight = {**LLAMA, "num_hidden_layers": 8}
+    rows = ((2, 2, 1, 0, 4, LLAMA, {}), (2, 3, 2, 1, 6, LLAMA, {}), (4, 2, 1, 2, 4, eight, {}), (2, 3, 1, 1, 2, LLAMA, {}),
+            (2, 2, 1, 1, 4, LLAMA, {"activation_checkpointing": {}}), (3, 2, 1, 0, 3, LLAMA, {}))
+    for number, (pipeline, chunks, data, stage, accumulation, model, others) in enumerate(rows):
+        more = {"model": model, "stage": stage, "accumulation": accumulation, "batch": 24, "data": {"validation": s.data},
+                "validate_every": 4, "validation_batches": 2, **others}
+        alone = s.config("alone%d.json" % number, **more)
+        wanted = s.run(alone, world=data).expect(r"validation\D*([\d.]+)").group(1)
+        c = interleaved(s, "chunks%d.json" % number, pipeline, chunks, **more)
+        program = s.run(c, world=pipeline * data)
+        program.expect(r"^a pipeline of %d stages x %d chunks, with [\d +]+ blocks, by interleaved 1F1B$" % (pipeline, chunks))
+        what = "%d stages x %d chunks, %d micro-batches" % (pipeline, chunks, accumulation)
+        tap.check_equal(s.losses(c), s.losses(alone), "losses of " + what)
+        tap.check_equal(norms(s, c), norms(s, alone), "norms of " + what)
+        tap.check_equal(program.expect(r"validation\D*([\d.]+)").group(1), wanted, "validation of " + what)
+
+
+@training.story
 def same_chances(s):
     """numbers of 16 bits that are rounded by chance are rounded as one rank that has all blocks rounds them"""
     more = {"model": LLAMA, "accumulation": 2, "bf16": {"enabled": True}, "stochastic_rounding": True}
     alone = s.config("alone.json", **more)
     s.run(alone)
-    c = mesh(s, "stages.json", 3, **more)
-    s.run(c, world=3)
-    tap.check_equal(s.losses(c), s.losses(alone), "losses")
+    for c, world in ((mesh(s, "stages.json", 3, **more), 3), (interleaved(s, "chunks.json", 2, 3, **more), 2)):
+        s.run(c, world=world)
+        tap.check_equal(s.losses(c), s.losses(alone), "losses of %d stages" % world)
 
 
 @training.story
 def same_losses(s):
     """the same within rounding where the head is tied, with windows, ranks that share blocks, recomputed blocks, and numbers of 16 bits"""
     more = {"accumulation": 2, "data": {"validation": s.data}, "validate_every": 4, "validation_batches": 2}
+    chunks = {"parallel": {"pipeline": 2, "tensor": 2, "schedule": "interleaved", "chunks": 3}}
     rows = ((GPT2, 3, 1, 0, {}), (GPT2, 2, 2, 1, {}), (GEMMA3, 3, 1, 1, {}), (GEMMA3, 2, 2, 2, {"activation_checkpointing": {}}),
-            (LLAMA, 2, 2, 1, {"bf16": {"enabled": True}}))
+            (LLAMA, 2, 2, 1, {"bf16": {"enabled": True}}), (GEMMA3, 2, 2, 1, chunks))
     for number, (model, pipeline, tensor, stage, others) in enumerate(rows):
-        alone = s.config("alone%d.json" % number, model=model, **others, **more)
+        alone = s.config("alone%d.json" % number, **{"model": model, **others, **more, "parallel": {}})
         wanted = float(s.run(alone).expect(r"validation\D*([\d.]+)").group(1))
-        c = mesh(s, "mesh%d.json" % number, pipeline, tensor, model=model, stage=stage, **others, **more)
+        c = mesh(s, "mesh%d.json" % number, pipeline, tensor, **{"model": model, "stage": stage, **others, **more})
         program = s.run(c, world=pipeline * tensor)
         what = "%s, %d x %d" % (model["model_type"], pipeline, tensor)
         training.close(s.losses(c), s.losses(alone), 1e-3 if "bf16" in others else 1e-5, what)
@@ -72,22 +104,22 @@ def same_losses(s):
 def any_mesh_goes_on(s):
     """a checkpoint of any mesh of stages, tensors and data goes on in any other, at any ZeRO stage, and is the file that one rank writes"""
     chance = random.Random(19)
-    meshes = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 4, 1), (2, 1, 2), (5, 1, 1), (1, 2, 2)]
+    meshes = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 4, 1), (2, 1, 2), (5, 1, 1), (1, 2, 2), (2, 1, 1, 2), (2, 2, 1, 2)]
     for model in (GPT2, {**LLAMA, "num_key_value_heads": 4}):
         kind = model["model_type"]
         whole = s.config(kind + ".json", model=model)
         s.run(whole)
         before = (1, 1, 1)
-        for number, after in enumerate(chance.sample(meshes, 5) + [(2, 2, 1), (1, 4, 1)]):
+        for number, after in enumerate(chance.sample(meshes, 5) + [(2, 1, 1, 2), (2, 2, 1), (2, 2, 1, 2), (1, 4, 1)]):
             name, stage = "%s%d" % (kind, number), chance.randrange(3)
-            half = mesh(s, name + "half.json", *before[:2], model=model, stage=stage, save_dir=s.path(name))
-            s.run(half, "--set", "train.steps=4", world=before[0] * before[1] * before[2])
+            half, world = of_mesh(s, name + "half.json", *before, model=model, stage=stage, save_dir=s.path(name))
+            s.run(half, "--set", "train.steps=4", world=world)
             if before[1:] == (1, 1) and kind == "llama":
                 first = os.path.join(s.path("llama0"), "step-00000004", "model.safetensors")
                 with open(first, "rb") as a, open(os.path.join(s.path(name), "step-00000004", "model.safetensors"), "rb") as b:
                     tap.check_equal(a.read() == b.read(), True, "the same file of %r" % (before,))
-            c = mesh(s, name + ".json", *after[:2], model=model, stage=chance.randrange(3), save_dir=s.path(name))
-            s.run(c, world=after[0] * after[1] * after[2]).expect(r"resumed from .*: step 4$")
+            c, world = of_mesh(s, name + ".json", *after, model=model, stage=chance.randrange(3), save_dir=s.path(name))
+            s.run(c, world=world).expect(r"resumed from .*: step 4$")
             training.close(s.losses(c), s.losses(whole)[4:], 1e-5, "%s from %r to %r" % (kind, before, after))
             before = after
 
@@ -97,18 +129,19 @@ def comes_back(s):
     """a rank that is killed costs no step, be the stages as unlike as they may"""
     alone = s.config("alone.json", model=LLAMA, steps=20)
     s.run(alone)
-    c = mesh(s, "killed.json", 2, 2, model=LLAMA, steps=20, vault_every=1)
-    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
-    program.expect(r"^step +6/")
-    workers = s.workers(program)
-    told = s.told_tokens(workers[0])
-    os.kill(workers[3], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
-    training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed")
-    shares = [row["tokens_per_s"] / 4 for row in s.steps(c).values()]
-    tap.check_equal(any(abs(told / x - 1) < 1e-6 for x in shares), True, "%r of %r tokens are a worker's of four" % (told, shares))
+    for c in (mesh(s, "killed.json", 2, 2, model=LLAMA, steps=20, vault_every=1),
+              interleaved(s, "chunks.json", 2, 3, 2, model=LLAMA, steps=20, vault_every=1)):
+        program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
+        program.expect(r"^step +6/")
+        workers = s.workers(program)
+        told = s.told_tokens(workers[0])
+        os.kill(workers[3], signal.SIGKILL)
+        back = int(program.expect(r"^back at step (\d+)").group(1))
+        program.expect(r"^step +%d/" % (back + 1))
+        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed")
+        shares = [row["tokens_per_s"] / 4 for row in s.steps(c).values()]
+        tap.check_equal(any(abs(told / x - 1) < 1e-6 for x in shares), True, "%r of %r tokens are a worker's of four" % (told, shares))
 
 
 @training.story
@@ -156,6 +189,29 @@ def two_hosts(s):
     training.close(s.losses(s.path("host00.json")), s.losses(alone), 1e-5, "two hosts")
 
 
+def on_two_hosts(s, config, local):
+    port = str(servers.free_port())
+    return [s.start(config, world=local, dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
+            for node in range(2)]
+
+
+@training.story
+def chunks_on_two_hosts(s):
+    """chunks that a step crosses from host to host have the losses of one rank, beside ranks that share blocks too"""
+    alone = s.config("alone.json", model=LLAMA, accumulation=4)
+    s.run(alone)
+    for node in on_two_hosts(s, interleaved(s, "chunks.json", 2, 3, model=LLAMA, accumulation=4), 1):
+        tap.check_equal(node.end(), 0, "exit status; it said\n%s\n" % "\n".join(node.lines))
+    tap.check_equal(s.losses(s.path("chunks.json")), s.losses(alone), "losses")
+    for number, (chunks, accumulation) in enumerate(((2, 4), (3, 2), (3, 6))):
+        whole = s.config("whole%d.json" % number, model=LLAMA, accumulation=accumulation)
+        s.run(whole)
+        name = "teams%d.json" % number
+        for node in on_two_hosts(s, interleaved(s, name, 2, chunks, 2, model=LLAMA, accumulation=accumulation), 2):
+            tap.check_equal(node.end(), 0, "exit status; it said\n%s\n" % "\n".join(node.lines))
+        training.close(s.losses(s.path(name)), s.losses(whole), 1e-5, "%d chunks beside ranks that share blocks" % chunks)
+
+
 @training.story
 def hosts_of_other_minds(s):
     """hosts that would go through a step in another way than the first end by a sentence that names it"""
@@ -176,12 +232,12 @@ def hosts_of_other_minds(s):
 @training.story
 def packed_documents(s):
     """documents that share samples stay apart on each stage"""
-    more = {"model": {**training.LLAMA, "num_hidden_layers": 3}, "accumulation": 2, **training.conversations(s)}
+    more = {"model": {**training.LLAMA, "num_hidden_layers": 4}, "accumulation": 2, **training.conversations(s)}
     alone = s.config("alone.json", **more)
     s.run(alone)
-    c = mesh(s, "packed.json", 3, **more)
-    s.run(c, world=3)
-    tap.check_equal(s.losses(c), s.losses(alone), "losses")
+    for c, world in ((mesh(s, "packed.json", 3, **more), 3), (interleaved(s, "chunks.json", 2, 2, **more), 2)):
+        s.run(c, world=world)
+        tap.check_equal(s.losses(c), s.losses(alone), "losses of %d stages" % world)
 
 
 @training.story
@@ -194,6 +250,10 @@ def is_refused(s):
             ({"parallel": {"pipeline": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not shared"),
             ({"parallel": {"pipeline": 2}, "dynamic_accumulation": True}, 2, r"none can be dealt anew; drop it, or train.dynamic_accumulation$"),
             ({"parallel": {"pipeline": 2}, "device": "cuda"}, 2, r"ranks share a model's layers on CPUs alone so far"),
+            ({"parallel": {"pipeline": 2, "chunks": 3, "schedule": "interleaved"}, "accumulation": 2}, 2,
+             r"parallel.chunks: 3 chunks on each of 2 stages want a layer each at least, and this model has 5; give fewer of them$"),
+            ({"parallel": {"pipeline": 2, "chunks": 2, "schedule": "interleaved"}, "accumulation": 3}, 2,
+             r"gradient_accumulation_steps: interleaved 1F1B takes a multiple of its 2 stages as the number of micro-batches of a step, not 3$"),
             ({"parallel": {"pipeline": 2}, "pipeline": {"stages": 4}}, 2, r"parallel.pipeline is 2, and pipeline.stages says 4; drop one"))
     for number, (keys, world, words) in enumerate(rows):
         c = s.config("refused%d.json" % number, model=GPT2, **keys)

@@ -85,6 +85,7 @@ struct dt_config_parallel {
     bool sequence; /* those: the rows of the stream between blocks, too */
     int pipeline;  /* ... the model, some of its blocks each; 1: none do */
     enum dt_pipe_schedule schedule;
+    int chunks;    /* of consecutive blocks that each of those has; 1, unless interleaved */
     int context;   /* ... each sample, some of its positions each; 1: none do */
     bool by_heads; /* in attention they swap these for heads; else keys and values are gathered */
     int expert;    /* ... the experts of each block, some of them each; 1: none do */

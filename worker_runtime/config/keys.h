@@ -75,6 +75,7 @@ struct dt_config_draft {
         expert[DT_DEGREES_OF];
     int sequence, sequence_too; /* 0 or 1; ours, and Megatron's */
     int pipeline_order;         /* which of the words of "parallel.schedule" */
+    int chunks;                 /* 0: not given */
     int context_by;             /* which of the words of "parallel.context_by" */
     bool dpo_block;
     bool csv;

@@ -57,17 +57,42 @@ static int settle_sequence(const struct dt_reading *r)
     return 0;
 }
 
+/* In the order of the words of "parallel.schedule". */
+static const enum dt_pipe_schedule schedules[] = {DT_PIPE_1F1B, DT_PIPE_GPIPE, DT_PIPE_INTERLEAVED};
+
+static int settle_schedule(const struct dt_reading *r)
+{
+    struct dt_config_parallel *p = &r->draft->c.parallel;
+    int chunks = r->draft->chunks;
+    p->schedule = schedules[r->draft->pipeline_order];
+    p->chunks = chunks == 0 ? 1 : chunks;
+    bool interleaved = p->schedule == DT_PIPE_INTERLEAVED;
+    if (!interleaved && chunks > 0)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.chunks: %s runs one chunk on each stage, not %d; give "
+                          "parallel.schedule \"interleaved\", or drop it",
+                          dt_pipe_schedule_name(p->schedule), chunks);
+    if (interleaved && chunks == 0)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.chunks is missing: with parallel.schedule \"interleaved\" "
+                          "each stage has several chunks of the layers; give 2 or more");
+    const struct dt_pipe_plan plan = {p->schedule, p->pipeline, p->chunks, p->pipeline};
+    return interleaved && dt_pipe_check(&plan, r->err) < 0
+               ? dt_err_wrap(r->err, "parallel.schedule")
+               : 0;
+}
+
 static int settle_degrees(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
     struct dt_config_parallel *p = &d->c.parallel;
-    p->schedule = d->pipeline_order ? DT_PIPE_GPIPE : DT_PIPE_1F1B;
     p->by_heads = d->context_by;
     if (settle_degree(r, &p->tensor, d->tensor, tensor_keys) < 0 ||
         settle_degree(r, &p->pipeline, d->pipeline, pipeline_keys) < 0 ||
-        settle_degree(r, &p->context, d->context, context_keys) < 0)
+        settle_degree(r, &p->context, d->context, context_keys) < 0 ||
+        settle_degree(r, &p->expert, d->expert, expert_keys) < 0)
         return -1;
-    return settle_degree(r, &p->expert, d->expert, expert_keys);
+    return settle_schedule(r);
 }
 
 /* What each rank would have to know of the others' parts, and does not. */
@@ -119,6 +144,11 @@ static int check_pipeline(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: it does not go with the block \"dpo\" so far; drop "
                           "one of them");
+    if (c->parallel.chunks > 1 && (size_t)(c->parallel.pipeline * c->parallel.chunks) > layers)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.chunks: %d chunks on each of %d stages want a layer each at "
+                          "least, and this model has %zu; give fewer of them",
+                          c->parallel.chunks, c->parallel.pipeline, layers);
     if ((size_t)c->parallel.pipeline > layers)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: %d stages want a layer each at least, and this model "

@@ -33,17 +33,30 @@ struct place {
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
 
-/* INDEX: of the stage, where there are several. */
-static void settle_stage(struct place *p, int64_t micros, int index)
+/* What of a model a rank has: of ranks that share blocks one is as another. */
+struct part {
+    int tensor; /* so many share each */
+    int index;  /* of the stage */
+    struct dt_stage stage;
+    bool hosts; /* the stages are on several */
+};
+
+/* Of PART's, where there are several. */
+static void settle_stage(struct place *p, int64_t micros, const struct part *part)
 {
     struct dt_pipe_plan plan = dt_stages_plan(p->c, micros);
     if (plan.stages == 1)
         return;
     p->many = true;
-    p->under_way = dt_pipe_check(&plan, NULL) == 0 ? (size_t)dt_pipe_slots(&plan, index) : 1;
+    p->under_way = 1;
+    if (dt_pipe_check(&plan, NULL) < 0)
+        return;
+    bool teams = part->tensor > 1 || p->c->parallel.context > 1 || p->c->parallel.expert > 1;
+    int ahead = dt_stages_ahead(&plan, teams, part->hosts);
+    p->under_way = (size_t)dt_stages_hold(&plan, part->index, ahead);
 }
 
-static void settle_batch(struct place *p, int index)
+static void settle_batch(struct place *p, const struct part *part)
 {
     struct dt_batch b;
     const struct dt_config_batch *w = &p->c->batch;
@@ -54,15 +67,8 @@ static void settle_batch(struct place *p, int index)
         b = (struct dt_batch){.micro = (int64_t)p->micro, .accumulation = p->c->parallel.pipeline};
     p->micro = (size_t)b.micro;
     p->many = p->many || b.accumulation > 1;
-    settle_stage(p, b.accumulation, index);
+    settle_stage(p, b.accumulation, part);
 }
-
-/* What of a model a rank has: of ranks that share blocks one is as another. */
-struct part {
-    int tensor; /* so many share each */
-    int index;  /* of the stage */
-    struct dt_stage stage;
-};
 
 static struct place place_of(const struct dt_config *c, const struct dt_estimate_place *at,
                              struct part part)
@@ -77,7 +83,7 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
     p.offload_params = at->on_gpu && c->zero.offload_params;
     p.elem = dt_dtype_size(p.form.elem);
     p.sharing = at->on_gpu ? 1 : (size_t)(at->local / c->parallel.expert);
-    settle_batch(&p, part.index);
+    settle_batch(&p, &part);
     return p;
 }
 
@@ -353,12 +359,12 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
     return 0;
 }
 
-/* PART: C as each rank has its part of a block. Of the stages the one that takes most; but images
- * in the vault are all as large as the largest.
+/* PART: C as each rank has its part of a block; HOSTS: stages are on several. Of the stages the one
+ * that takes most; but images in the vault are all as large as the largest.
  */
 static int estimate_stages(const struct dt_config *c, const struct dt_config *part,
-                           const struct dt_estimate_place *at, int stage, struct dt_estimate *out,
-                           struct dt_err *err)
+                           const struct dt_estimate_place *at, bool hosts, int stage,
+                           struct dt_estimate *out, struct dt_err *err)
 {
     struct dt_stage *stages;
     size_t vault = 0;
@@ -372,7 +378,7 @@ static int estimate_stages(const struct dt_config *c, const struct dt_config *pa
         return -1;
     for (int i = 0; rc == 0 && i < c->parallel.pipeline; i++) {
         struct dt_estimate one;
-        const struct part own = {c->parallel.tensor, i, stages[i]};
+        const struct part own = {c->parallel.tensor, i, stages[i], hosts};
         rc = estimate_one(part, at, own, stage, &one, err);
         vault = rc == 0 && one.vault > vault ? one.vault : vault;
         if (rc == 0 && one.total > out->total)
@@ -425,7 +431,7 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     part.parallel.tensor = 1;
     one.world = dt_estimate_data(c, at) * c->parallel.context; /* have the same parameters */
     one.local = at->local / tensor < one.world ? at->local / tensor : one.world;
-    if (estimate_stages(c, &part, &one, stage, out, err) < 0)
+    if (estimate_stages(c, &part, &one, at->world > at->local, stage, out, err) < 0)
         return -1;
     /* Copies go to other hosts, be they of other stages. */
     if (dt_estimate_has_copies(c, at) && !dt_estimate_has_copies(&part, &one))
@@ -450,5 +456,5 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
         return -1;
     if (c->parallel.tensor > 1 || c->parallel.pipeline > 1 || c->parallel.expert > 1)
         return estimate_part(c, at, stage, out, err);
-    return estimate_stages(c, c, at, stage, out, err);
+    return estimate_stages(c, c, at, false, stage, out, err);
 }

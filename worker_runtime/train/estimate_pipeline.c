@@ -19,21 +19,35 @@
 struct stages {
     struct dt_pipe_plan plan;
     struct dt_pipe_unit *units;
-    size_t layers;
+    const struct dt_shape *shape;
     struct dt_stage *blocks;
-    struct dt_pipe_times *times;
+    struct dt_pipe_times *times; /* by section */
     struct dt_pipe_use *use;
     double makespan; /* 0: not simulated */
 };
 
-static size_t first_unit(const struct stages *s, int stage)
+static void add_times(struct stages *s, int stage)
 {
-    return stage == 0 ? 0 : s->blocks[stage].chunk->first + 1;
+    for (int i = 0; i < s->plan.chunks; i++) {
+        struct dt_chunk own = dt_chunk_units(s->shape, &s->blocks[stage].chunk[i]);
+        struct dt_pipe_times *times = &s->times[i * s->plan.stages + stage];
+        for (const struct dt_pipe_unit *u = s->units + own.first; u < s->units + own.end; u++) {
+            times->forward += u->forward;
+            times->input += u->input;
+            times->weight += u->weight;
+        }
+    }
 }
 
-static size_t end_unit(const struct stages *s, int stage)
+static double params_of(const struct stages *s, const struct dt_stage *stage)
 {
-    return stage == s->plan.stages - 1 ? s->layers + 2 : s->blocks[stage].chunk->end + 1;
+    double params = 0;
+    for (size_t i = 0; i < stage->chunks; i++) {
+        struct dt_chunk own = dt_chunk_units(s->shape, &stage->chunk[i]);
+        for (size_t u = own.first; u < own.end; u++)
+            params += s->units[u].params;
+    }
+    return params;
 }
 
 static int simulate(struct stages *s, struct dt_err *err)
@@ -46,11 +60,7 @@ static int simulate(struct stages *s, struct dt_err *err)
     if (all <= OPS_MOST && !ops)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu ops of a pipeline", all);
     for (int stage = 0; stage < s->plan.stages; stage++) {
-        for (size_t u = first_unit(s, stage); u < end_unit(s, stage); u++) {
-            s->times[stage].forward += s->units[u].forward;
-            s->times[stage].input += s->units[u].input;
-            s->times[stage].weight += s->units[u].weight;
-        }
+        add_times(s, stage);
         if (ops)
             dt_pipe_list(&s->plan, stage, ops + (size_t)stage * count);
     }
@@ -60,21 +70,27 @@ static int simulate(struct stages *s, struct dt_err *err)
     return rc;
 }
 
+static void put_blocks(const struct dt_stage *own, struct dt_buf *out)
+{
+    bool several = own->chunks > 1, one = !several && own->chunk->end == own->chunk->first + 1;
+    dt_buf_printf(out, "%s", one ? "block" : "blocks");
+    for (const struct dt_chunk *c = own->chunk; c < own->chunk + own->chunks; c++) {
+        dt_buf_printf(out, "%s %zu", c > own->chunk ? "," : "", c->first);
+        if (c->end > c->first + 1)
+            dt_buf_printf(out, "%s%zu", several ? "-" : " to ", c->end - 1);
+    }
+}
+
 static void print_stage(const struct stages *s, int stage, struct dt_buf *out)
 {
-    size_t first = s->blocks[stage].chunk->first, last = s->blocks[stage].chunk->end - 1;
-    char blocks[64], layers[100];
-    double params = 0;
-    for (size_t u = first_unit(s, stage); u < end_unit(s, stage); u++)
-        params += s->units[u].params;
-    if (first == last)
-        snprintf(blocks, sizeof blocks, "block %zu", first);
-    else
-        snprintf(blocks, sizeof blocks, "blocks %zu to %zu", first, last);
-    snprintf(layers, sizeof layers, "%s%s%s", stage == 0 ? "embedding, " : "", blocks,
-             stage == s->plan.stages - 1 ? ", head" : "");
-    dt_buf_printf(out, "  %-7d%-32s%10.1f M%15d", stage, layers, params * 1e-6,
-                  dt_pipe_slots(&s->plan, stage));
+    const struct dt_stage *own = &s->blocks[stage];
+    struct dt_buf layers = {0};
+    dt_buf_printf(&layers, "%s", stage == 0 ? "embedding, " : "");
+    put_blocks(own, &layers);
+    dt_buf_printf(&layers, "%s", dt_stage_is_last(s->shape, own) ? ", head" : "");
+    dt_buf_printf(out, "  %-7d%-31s %10.1f M%15d", stage, dt_buf_cstr(&layers),
+                  params_of(s, own) * 1e-6, dt_pipe_slots(&s->plan, stage));
+    dt_buf_finish(&layers);
     if (s->makespan > 0)
         dt_buf_printf(out, "%8.1f %%", 100 * (1 - s->use[stage].busy / s->makespan));
     dt_buf_printf(out, "\n");
@@ -103,8 +119,8 @@ static void print_idle(const struct stages *s, struct dt_buf *out)
 static int fill(struct stages *s, const struct dt_config *c, struct dt_err *err)
 {
     size_t stages = (size_t)s->plan.stages;
-    s->layers = c->model.shape.layers;
-    s->times = calloc(stages, sizeof *s->times);
+    s->shape = &c->model.shape;
+    s->times = calloc(stages * (size_t)s->plan.chunks, sizeof *s->times);
     s->use = calloc(stages, sizeof *s->use);
     if (!s->times || !s->use)
         return dt_err_set(err, DT_E_MEMORY, "no memory for %zu stages of a pipeline", stages);
@@ -129,7 +145,7 @@ int dt_estimate_print_pipeline(const struct dt_config *c, int64_t micros, struct
                       p->stages, dt_pipe_schedule_name(p->schedule), p->micros,
                       p->micros == 1 ? "" : "es");
         dt_buf_printf(out, "  %-7s%-32s%12s%15s%10s\n", "stage", "layers", "parameters",
-                      "micro-batches", "idle");
+                      p->chunks > 1 ? "held chunks" : "micro-batches", "idle");
         for (int stage = 0; stage < p->stages; stage++)
             print_stage(&s, stage, out);
     }

@@ -109,6 +109,7 @@ int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
         {"data.sequence_length", (int64_t)c->data.positions, true},
         {"activation_checkpointing", c->model.recompute, false},
         {"parallel.schedule", c->parallel.schedule, false},
+        {"parallel.chunks", c->parallel.chunks, true},
         {"the model, whose blocks the stages have,", (int64_t)dt_stages_mark(c), false}};
     bool stages = c->parallel.pipeline > 1;
     return check_alike(t, own, stages ? sizeof own / sizeof *own : 3, err);

@@ -14,7 +14,10 @@
 struct dt_stages {
     struct dt_pipe_plan plan;
     struct dt_pipe_op *ops;
+    size_t *slot; /* of each op */
     size_t count, slots;
+    int ahead;
+    size_t asked; /* passes of this step whose messages are expected, or were */
     struct dt_stage_even even;
     bool halts; /* in the midst of passes, for ranks that share blocks, samples or experts */
     struct dt_border *border;
@@ -22,17 +25,33 @@ struct dt_stages {
 
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros)
 {
-    return (struct dt_pipe_plan){.schedule = c->parallel.schedule,
-                                 .stages = c->parallel.pipeline,
-                                 .chunks = 1,
-                                 .micros = (int)micros};
+    return (struct dt_pipe_plan){
+        .schedule = c->parallel.schedule,
+        .stages = c->parallel.pipeline,
+        .chunks = c->parallel.schedule == DT_PIPE_INTERLEAVED ? c->parallel.chunks : 1,
+        .micros = (int)micros};
+}
+
+/* Where ranks wait in passes, what they gave between hosts is taken before (dt_border_halt()). With
+ * several chunks a neighbour may want it only behind its next pass. */
+int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts)
+{
+    return p->chunks > 1 && teams && hosts ? 2 : 1;
+}
+
+/* What is asked for so early needs a place of its own. */
+int dt_stages_hold(const struct dt_pipe_plan *p, int stage, int ahead)
+{
+    int all = p->micros * p->chunks, hold = dt_pipe_slots(p, stage) + ahead - 1;
+    return hold < all ? hold : all;
 }
 
 int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_err *err)
 {
     const struct dt_shape *s = &c->model.shape;
-    size_t stages = (size_t)c->parallel.pipeline, *first = calloc(stages + 1, sizeof *first);
     struct dt_pipe_plan plan = dt_stages_plan(c, c->parallel.pipeline);
+    size_t stages = (size_t)plan.stages, chunks = (size_t)plan.chunks;
+    size_t *first = calloc(stages * chunks + 1, sizeof *first);
     struct dt_pipe_unit *units = dt_pipe_units(s, c->data.positions, c->model.recompute, err);
     int rc = units ? 0 : -1;
     *out = calloc(stages, sizeof **out);
@@ -40,8 +59,9 @@ int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_
         rc = dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", stages);
     if (rc == 0)
         rc = dt_pipe_split(&plan, units, s->layers, 1, first, err);
-    for (size_t i = 0; rc == 0 && i < stages; i++)
-        (*out)[i] = (struct dt_stage){.chunks = 1, .chunk = {{first[i], first[i + 1]}}};
+    for (size_t i = 0; rc == 0 && i < stages * chunks; i++)
+        (*out)[i % stages].chunk[(*out)[i % stages].chunks++] =
+            (struct dt_chunk){first[i], first[i + 1]};
     free(first);
     free(units);
     if (rc < 0) {
@@ -58,32 +78,37 @@ uint64_t dt_stages_mark(const struct dt_config *c)
     if (dt_stages_split(c, &stages, NULL) < 0)
         return 0;
     for (int i = 0; i < c->parallel.pipeline; i++)
-        mark = dt_mix(mark ^ stages[i].chunk->end);
+        for (size_t k = 0; k < stages[i].chunks; k++)
+            mark = dt_mix(mark ^ stages[i].chunk[k].end);
     free(stages);
     return mark;
 }
 
-#define STAGES_TOLD 12
+#define SECTIONS_TOLD 12
 
 void dt_stages_describe(const struct dt_config *c, struct dt_buf *out)
 {
-    int stages = c->parallel.pipeline;
+    struct dt_pipe_plan plan = dt_stages_plan(c, c->parallel.pipeline);
+    int sections = plan.stages * plan.chunks;
     struct dt_stage *all;
-    dt_buf_printf(out, "a pipeline of %d stages", stages);
+    dt_buf_printf(out, "a pipeline of %d stages", plan.stages);
+    if (plan.chunks > 1)
+        dt_buf_printf(out, " x %d chunks", plan.chunks);
     if (dt_stages_split(c, &all, NULL) == 0) {
-        for (int i = 0; i < stages && i < STAGES_TOLD; i++)
-            dt_buf_printf(out, "%s%zu", i ? " + " : ", with ",
-                          all[i].chunk->end - all[i].chunk->first);
-        dt_buf_printf(out, "%s blocks", stages > STAGES_TOLD ? " + ..." : "");
+        for (int i = 0; i < sections && i < SECTIONS_TOLD; i++) {
+            const struct dt_chunk *one = &all[i % plan.stages].chunk[i / plan.stages];
+            dt_buf_printf(out, "%s%zu", i ? " + " : ", with ", one->end - one->first);
+        }
+        dt_buf_printf(out, "%s blocks", sections > SECTIONS_TOLD ? " + ..." : "");
         free(all);
     }
-    dt_buf_printf(out, ", by %s", dt_pipe_schedule_name(c->parallel.schedule));
+    dt_buf_printf(out, ", by %s", dt_pipe_schedule_name(plan.schedule));
 }
 
 int dt_stages_idle(const struct dt_config *c, int64_t micros)
 {
-    int64_t idle = c->parallel.pipeline - 1;
-    return (int)(100 * idle / (idle + micros));
+    int64_t idle = c->parallel.pipeline - 1, passes = micros * dt_stages_plan(c, micros).chunks;
+    return (int)(100 * idle / (idle + passes));
 }
 
 /* -- a rank's part ---------------------------------------------------------------------------- */
@@ -137,6 +162,44 @@ static size_t stream_of(const struct dt_trainer *t, size_t batch)
     return dt_rows_own(&t->team, batch * dt_pieces_own(&t->pieces)) * t->config->model.shape.width;
 }
 
+/* Whether OP can be where LAST was, NULL: nothing. Behind a backward a slot is free, once the next
+ * forward is asked for. */
+static bool fits(const struct dt_stages *s, const struct dt_pipe_op *op,
+                 const struct dt_pipe_op *last)
+{
+    if (op->kind == DT_PIPE_FORWARD)
+        return !last || (last->kind == DT_PIPE_BACKWARD && op - last >= s->ahead);
+    return last && last->micro == op->micro && last->chunk == op->chunk;
+}
+
+/* LAST: the op of each slot, NULL at first. */
+static void deal_slots(struct dt_stages *s, const struct dt_pipe_op **last)
+{
+    for (const struct dt_pipe_op *op = s->ops; op < s->ops + s->count; op++) {
+        size_t k = (size_t)op->micro % s->slots;
+        while (!fits(s, op, last[k]))
+            k = (k + 1) % s->slots;
+        last[k] = op;
+        s->slot[op - s->ops] = k;
+    }
+}
+
+static int list_ops(struct dt_stages *s, int stage, struct dt_err *err)
+{
+    const struct dt_pipe_op **last = calloc(s->slots, sizeof *last);
+    s->ops = calloc(s->count, sizeof *s->ops);
+    s->slot = calloc(s->count, sizeof *s->slot);
+    bool room = last && s->ops && s->slot;
+    if (room) {
+        dt_pipe_list(&s->plan, stage, s->ops);
+        deal_slots(s, last);
+    }
+    free(last);
+    if (room)
+        return 0;
+    return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu passes", s->count);
+}
+
 static int list_passes(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
@@ -150,18 +213,17 @@ static int list_passes(struct dt_trainer *t, struct dt_err *err)
     if (!s)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a stage");
     s->plan = plan;
-    if (dt_pipe_check(&plan, err) < 0 || compare_costs(t, &s->even, err) < 0)
+    if (dt_pipe_check(&plan, err) < 0)
+        return dt_err_wrap(err, "gradient_accumulation_steps");
+    if (compare_costs(t, &s->even, err) < 0)
         return -1;
     s->count = dt_pipe_op_count(&plan);
-    s->slots = (size_t)dt_pipe_slots(&plan, axis->index);
     s->halts = dt_trainer_tensor(t)->size > 1 || dt_trainer_context(t)->size > 1 ||
                dt_trainer_experts(t)->size > 1;
-    s->ops = calloc(s->count, sizeof *s->ops);
-    if (!s->ops)
-        return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu passes", s->count);
-    dt_pipe_list(&plan, axis->index, s->ops);
+    s->ahead = dt_stages_ahead(&plan, s->halts, dt_context_hosts(t->context) > 1);
+    s->slots = (size_t)dt_stages_hold(&plan, axis->index, s->ahead);
     say_idle(t, &plan);
-    return 0;
+    return list_ops(s, axis->index, err);
 }
 
 int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
@@ -183,6 +245,7 @@ void dt_stages_close(struct dt_stages *s)
         return;
     dt_border_close(s->border);
     free(s->ops);
+    free(s->slot);
     free(s);
 }
 
@@ -208,10 +271,9 @@ static enum dt_way way_of(const struct dt_pipe_op *op)
     return op->kind == DT_PIPE_FORWARD ? DT_ONWARD : DT_BACK;
 }
 
-/* Micro-batches that are under way at a time have numbers one behind the other. */
 static size_t slot_of(const struct dt_stages *s, const struct dt_pipe_op *op)
 {
-    return (size_t)op->micro % s->slots;
+    return s->slot[op - s->ops];
 }
 
 static bool takes(const struct dt_trainer *t, const struct dt_pipe_op *op)
@@ -228,6 +290,7 @@ static int expect(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_e
 {
     struct dt_stages *s = t->stages;
     enum dt_way way = way_of(op);
+    dt_transformer_turn(t->model, slot_of(s, op), (size_t)op->chunk);
     if (!takes(t, op))
         return 0;
     void *to = way == DT_ONWARD ? dt_transformer_input(t->model, slot_of(s, op))
@@ -267,16 +330,26 @@ static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale, 
                                   t->ids, t->targets, scale, err);
 }
 
-/* What comes next is asked for first; but where that is to come to where this is given from. */
-static int hand_over(struct dt_trainer *t, const struct dt_pipe_op *op,
-                     const struct dt_pipe_op *next, struct dt_err *err)
+static int ask_up_to(struct dt_trainer *t, const struct dt_pipe_op *end, struct dt_err *err)
 {
-    bool first = next && next->micro != op->micro;
-    if (first && expect(t, next, err) < 0)
+    struct dt_stages *s = t->stages;
+    for (; s->asked < s->count && s->ops + s->asked < end; s->asked++)
+        if (expect(t, s->ops + s->asked, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What comes next is asked for first; but where that is to come to where this is given from, and
+ * where giving waits for nobody, as all that was given before has been taken. */
+static int hand_over(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)
+{
+    const struct dt_stages *s = t->stages;
+    const struct dt_pipe_op *next = op + 1;
+    bool last = next == s->ops + s->count;
+    bool first = s->ahead == 1 && !last && (next->micro != op->micro || next->chunk != op->chunk);
+    if (first && ask_up_to(t, next + s->ahead, err) < 0)
         return -1;
-    if (give(t, op, err) < 0)
-        return -1;
-    return next && !first ? expect(t, next, err) : 0;
+    return give(t, op, err) < 0 ? -1 : ask_up_to(t, next + s->ahead, err);
 }
 
 static int before_pass(struct dt_trainer *t, struct dt_err *err)
@@ -289,14 +362,15 @@ static int go_through(struct dt_trainer *t, float scale, double *loss, double *d
 {
     struct dt_stages *s = t->stages;
     const struct dt_pipe_op *end = s->ops + s->count;
-    if (expect(t, s->ops, err) < 0)
+    s->asked = 0;
+    if (ask_up_to(t, s->ops + s->ahead, err) < 0)
         return -1;
     for (const struct dt_pipe_op *op = s->ops; op < end; op++) {
         enum dt_way way = way_of(op);
         if (takes(t, op) && dt_border_take(s->border, way, err) < 0)
             return -1;
         if (before_pass(t, err) < 0 || pass(t, op, scale, loss, data_s, err) < 0 ||
-            hand_over(t, op, op + 1 < end ? op + 1 : NULL, err) < 0)
+            hand_over(t, op, err) < 0)
             return -1;
     }
     return dt_stages_rest(t, err);
@@ -312,12 +386,13 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
     return rc;
 }
 
-int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
+static int section_loss(struct dt_trainer *t, const struct dt_pipe_op *op, size_t batch,
+                        double *loss, struct dt_err *err)
 {
-    const struct dt_pipe_op op = {.kind = DT_PIPE_FORWARD};
     struct dt_border *b = t->stages->border;
     bool any = batch > 0; /* without samples nothing goes over a border */
-    if (any && takes(t, &op) &&
+    dt_transformer_turn(t->model, 0, (size_t)op->chunk);
+    if (any && takes(t, op) &&
         (dt_border_expect(b, DT_ONWARD, dt_transformer_input(t->model, 0), stream_of(t, batch),
                           err) < 0 ||
          dt_border_take(b, DT_ONWARD, err) < 0))
@@ -327,10 +402,19 @@ int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_e
     if (dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss, err) <
         0)
         return -1;
-    if (!any || !gives(t, &op))
+    if (!any || !gives(t, op))
         return 0;
     return dt_border_give(b, DT_ONWARD, dt_transformer_border(t->model, 0), stream_of(t, batch),
                           err);
+}
+
+int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
+{
+    struct dt_pipe_op op = {.kind = DT_PIPE_FORWARD};
+    for (; op.chunk < t->stages->plan.chunks; op.chunk++)
+        if (section_loss(t, &op, batch, loss, err) < 0)
+            return -1;
+    return 0;
 }
 
 int dt_stages_rest(struct dt_trainer *t, struct dt_err *err)

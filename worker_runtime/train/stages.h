@@ -10,17 +10,25 @@
 
 struct dt_trainer;
 
-/* Which blocks each stage has. They follow from the model, the length of samples, the schedule and
- * whether blocks are gone through again: who goes on with another batch finds the same. Free *OUT.
+/* Which blocks each stage has, in chunks where there are several. They follow from the model, the
+ * length of samples, the schedule and whether blocks are gone through again: who goes on with
+ * another batch finds the same. Free *OUT.
  */
 int dt_stages_split(const struct dt_config *c, struct dt_stage **out, struct dt_err *err);
 /* Which they are, as one number; 0: there is no memory to find out. */
 uint64_t dt_stages_mark(const struct dt_config *c);
 /* What goes through them in a step of so many micro-batches. Pure. */
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
+/* The passes whose messages a stage asks for ahead of them. TEAMS: it waits for others than its
+ * neighbours in the midst of passes; HOSTS: they are on several. And what it holds at most of
+ * micro-batches, or chunks of them, between forward and backward. Pure. */
+int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts);
+int dt_stages_hold(const struct dt_pipe_plan *p, int stage, int ahead);
 
-/* "a pipeline of 3 stages, with 4 + 4 + 3 blocks, by 1F1B", as C has it; and how much of a step of
- * so many micro-batches a stage is idle, in percent, when all take as long. */
+/* "a pipeline of 3 stages, with 4 + 4 + 3 blocks, by 1F1B", as C has it, and of several chunks a
+ * stage "a pipeline of 2 stages x 2 chunks, with 2 + 2 + 2 + 1 blocks, by ...", as they stand in
+ * the model; and how much of a step of so many micro-batches a stage is idle, in percent, when all
+ * take as long. */
 void dt_stages_describe(const struct dt_config *c, struct dt_buf *out);
 int dt_stages_idle(const struct dt_config *c, int64_t micros);
 
@@ -30,7 +38,7 @@ struct dt_stages;
 /* Collective over the stages, where there are several, once micro-batches are known. */
 int dt_stages_open(struct dt_trainer *t, struct dt_err *err);
 void dt_stages_close(struct dt_stages *s);
-/* Micro-batches between forward and backward, at most; S may be NULL. */
+/* What dt_stages_hold() says; S may be NULL. */
 size_t dt_stages_slots(const struct dt_stages *s);
 /* What the time of its passes, and of its optimizer, is to be multiplied with, to be compared with
  * that of other stages: these have other layers. S may be NULL. */
