@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What it costs to share a model's work in other ways than by samples, beside PyTorch 2.6, in one run on this machine: the same Llama
-# (8 layers, width 512, 8 heads that read 4, tied head of 16384 words: 32.5 million parameters) and the same step of 4 x 512 tokens, fp32,
+# What it costs to share a model's work in other ways than by samples, beside PyTorch 2.6, in one run on this machine: the same Llama (8
+# layers, width 512, 8 heads that read 4, tied head of 16384 words: 32.5 million parameters) and the same step of 4 x 512 tokens, fp32,
 # AdamW, clipping, a thread in each rank. One rank; two with 2 samples each (DDP); two that share each block (parallelize_module with
 # columns and rows, and loss_parallel, over gloo); embedding and head are cut by words in both programs. Two stages of a pipeline, a
-# micro-batch for each sample, by GPipe (ScheduleGPipe), and ours by 1F1B, which hangs in PyTorch 2.6 on gloo. PyTorch is that of the trixie
-# root (scripts/make-root trixie) with OpenBLAS preloaded. Rounds alternate; medians of steps, least of rounds. Then what a rank sums beside what
-# theory says, how long that takes beside bench/coll/coll_bench alone, and the ratio that dtrun-train --suggest predicts.
+# micro-batch for each sample, by GPipe (ScheduleGPipe), and ours by 1F1B and interleaved, which hang in PyTorch 2.6 on gloo. What has no
+# counterpart there on processors is ours alone: rows that those share who share blocks, and samples that two ranks share. PyTorch is that
+# of the trixie root (scripts/make-root trixie) with OpenBLAS preloaded. Rounds alternate; medians of steps, least of rounds. Then what a
+# rank sums beside what theory says, how long that takes beside bench/coll/coll_bench alone, and the ratio that dtrun-train --suggest
+# predicts.
 # Exit status: 0 when measured, met or not; 1 when something could not be; 2 for a bad command line.
 set -eu
 export LC_ALL=C
@@ -56,6 +58,11 @@ for _ in $(seq "$rounds"); do
     [ -z "$torch" ] || theirs pipeline 2
     ours pipeline 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4 --set 'parallel.schedule="gpipe"'
     ours 1f1b 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4
+    ours interleaved 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4 --set 'parallel.schedule="interleaved"' \
+        --set parallel.chunks=2
+    ours sequence 2 --set parallel.tensor=2 --set parallel.sequence=true
+    ours keys 2 --set parallel.context=2
+    ours heads 2 --set parallel.context=2 --set 'parallel.context_by="heads"'
     "$build/bench/coll/coll_bench" --ranks 2 --memory ordinary --repeats 3 >>"$tmp/coll"
 done
 "$build/worker_runtime/dtrun-train" --suggest "$here/parallel/model.json" --set "data.train=$tmp/tokens.bin" --machine ranks=2 >"$tmp/suggested"

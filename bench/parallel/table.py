@@ -35,16 +35,18 @@ def say_sums(row):
 
 
 def predicted():
-    """Times of --suggest, by the ranks that share tensors and layers."""
+    """Times of --suggest, by the ranks that share tensors, layers and samples."""
     rows = [line.replace("*", " ").split() for line in lines("suggested")]
-    return {(r[0], r[1]): float(r[-2].rstrip("x")) for r in rows if r[-1:] == ["yes"]}
+    return {tuple(r[:3]): float(r[-2].rstrip("x")) for r in rows if r[-1:] == ["yes"]}
 
 
 print("| what | dtrun-train ms/step | tokens/s | MiB a rank | PyTorch ms/step | MiB a rank | faster | memory |")
 print("|---|---|---|---|---|---|---|---|")
 for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each / DDP"),
                    ("tensor", "two ranks that share blocks / parallelize_module"),
-                   ("pipeline", "two stages, 4 micro-batches / ScheduleGPipe"), ("1f1b", "the same by 1F1B")):
+                   ("pipeline", "two stages, 4 micro-batches / ScheduleGPipe"), ("1f1b", "the same by 1F1B"),
+                   ("interleaved", "the same interleaved, 2 chunks each"), ("sequence", "two ranks that share blocks, and the rows between"),
+                   ("keys", "two ranks that share samples"), ("heads", "the same by heads")):
     a, b = best("dtrun-" + name), best(name)
     left = "| %s | %.0f | %.0f | %.0f " % (what, a["ms"], TOKENS * 1e3 / a["ms"], a["rss_mib"])
     if b:
@@ -54,6 +56,6 @@ for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each /
     print(left)
 say_sums(best("dtrun-tensor"))
 data, times = best("dtrun-data")["ms"], predicted()
-for name, what, cell in (("tensor", "tensors", ("2", "1")), ("1f1b", "layers", ("1", "2"))):
+for name, what, cell in (("tensor", "tensors", ("2", "1", "1")), ("1f1b", "layers", ("1", "2", "1"))):
     print("%s beside samples: a step takes %.2f times as long, --suggest predicts %.2f" % (
-        what, best("dtrun-" + name)["ms"] / data, times[cell] / times["1", "1"]))
+        what, best("dtrun-" + name)["ms"] / data, times[cell] / times["1", "1", "1"]))
