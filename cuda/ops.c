@@ -94,6 +94,12 @@ TYPED(geglu_backward,
 TYPED(cross_entropy,
       (const struct dt_cross_entropy *c, float *losses, dt_elem *logits, bool gradients, struct dt_stream *s),
       c, losses, logits, gradients)
+TYPED(cross_entropy_sums,
+      (const struct dt_cross_entropy *c, float *sums, const dt_elem *logits, struct dt_stream *s),
+      c, sums, logits)
+TYPED(cross_entropy_join,
+      (const struct dt_cross_entropy *c, size_t parts, const float *sums, float *losses, dt_elem *logits, bool gradients, struct dt_stream *s),
+      c, parts, sums, losses, logits, gradients)
 TYPED(add,
       (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
       n, to, from)
@@ -164,6 +170,8 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .geglu_forward = geglu_forward_##T,                     \
         .geglu_backward = geglu_backward_##T,                   \
         .cross_entropy = cross_entropy_##T,                     \
+        .cross_entropy_sums = cross_entropy_sums_##T,           \
+        .cross_entropy_join = cross_entropy_join_##T,           \
         .add = add_##T,                                         \
         .dropout = dropout_##T,                                 \
         .adamw = adamw_##T,                                     \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words to rows and back. out[N,C] = token[id(n), C] + position[place(n), C]: a warp a row.
+/* Words to rows and back. out[N,C] = token[id(n), C] + position[place(n), C]: a warp a row. A word
+ * that is negative is none: sorted as the last one of all, and added to nothing.
  *
  * Backward, where many rows may add to one word, rows are sorted by word (sort.cuh) and the sorted
  * ones cut in segments of fixed length. A block takes some columns of a segment and adds up run by
@@ -58,12 +59,14 @@ __global__ void __launch_bounds__(THREADS)
     size_t lane = threadIdx.x % DT_WARP, warps = THREADS / DT_WARP;
     size_t row = blockIdx.x * warps + threadIdx.x / DT_WARP;
     for (; row < e.rows; row += gridDim.x * warps) {
-        const E *word = token + static_cast<size_t>(e.ids[row]) * e.width;
+        int32_t id = e.ids[row];
+        const E *word = id < 0 ? nullptr : token + static_cast<size_t>(id) * e.width;
         size_t at = e.places ? static_cast<size_t>(e.places[row]) : row % e.positions;
         const E *place = position ? position + at * e.width : nullptr;
         for (size_t c = lane * COUNT; c < e.width; c += DT_WARP * COUNT) {
-            float x[COUNT], y[COUNT] = {};
-            load<E, COUNT>(word + c, x);
+            float x[COUNT] = {}, y[COUNT] = {};
+            if (word)
+                load<E, COUNT>(word + c, x);
             if (place)
                 load<E, COUNT>(place + c, y);
 #pragma unroll
@@ -101,6 +104,8 @@ __global__ void __launch_bounds__(THREADS)
     size_t lane = threadIdx.x % DT_WARP, warps = THREADS / DT_WARP;
     size_t row = blockIdx.x * warps + threadIdx.x / DT_WARP;
     for (; row < e.rows; row += gridDim.x * warps) {
+        if (e.ids[row] < 0)
+            continue;
         float *word = dtoken + static_cast<size_t>(e.ids[row]) * e.width;
         for (size_t c = lane; c < e.width; c += DT_WARP)
             atomicAdd(word + c, dout[row * e.width + c]);
@@ -156,7 +161,7 @@ __global__ void __launch_bounds__(COLUMNS) add_runs(segments g, E *dtoken, const
                 float *partial = g.partials + (blockIdx.x * 2 + !came_in) * g.width + c;
                 for (int e = 0; e < COUNT; e++)
                     partial[e] = sum[e];
-            } else {
+            } else if (word_at(g, at + i) >= 0) {
                 add_to<E, COUNT>(dtoken + word_at(g, at + i) * g.width + c, sum);
             }
             came_in = false;
@@ -188,8 +193,8 @@ template <class E> __global__ void __launch_bounds__(COLUMNS) join_runs(segments
     if (c >= g.width || !goes_on(g, to))
         return;
     int32_t word = word_at(g, to);
-    if (goes_on(g, from) && word_at(g, from) == word)
-        return; /* it only passes through */
+    if (word < 0 || (goes_on(g, from) && word_at(g, from) == word))
+        return; /* none at all, or it only passes through */
     size_t last = last_with(g, first + 1, word);
     float sum = g.partials[(first * 2 + 1) * g.width + c];
 #pragma unroll 8
@@ -226,7 +231,7 @@ cudaError_t add_words(const struct dt_embedding *e, E *dtoken, const E *dout, st
     g.partials = static_cast<float *>(s->scratch);
     uint32_t *rest =
         reinterpret_cast<uint32_t *>(static_cast<unsigned char *>(s->scratch) + partial_bytes);
-    cudaError_t err = sort_rows(e->rows, e->ids, e->vocabulary, rest, &g.order, s->compute);
+    cudaError_t err = sort_rows(e->rows, e->ids, e->vocabulary + 1, rest, &g.order, s->compute);
     if (err != cudaSuccess)
         return err;
     bool packs = in_packs<E>(e, dt_aligned16(dtoken, dout));

@@ -79,6 +79,11 @@ cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, size_t n, void *dgate, vo
 /* loss.cu */
 cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entropy *c,
                                   float *losses, void *logits, bool gradients, struct dt_stream *s);
+cudaError_t dt_cuda_cross_entropy_sums(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                       float *sums, const void *logits, struct dt_stream *s);
+cudaError_t dt_cuda_cross_entropy_join(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                       size_t parts, const float *sums, float *losses, void *logits,
+                                       bool gradients, struct dt_stream *s);
 
 /* elementwise.cu */
 cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from,

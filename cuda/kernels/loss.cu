@@ -8,6 +8,9 @@
  * Where there is a cap, all this is of y = cap * tanh(logit / cap), and the gradient smaller by the
  * slope of that, 1 - (y / cap)^2.
  *
+ * Where ranks have other words each, m, S and the target's logit of each rank's words are one
+ * launch, and loss and gradient, by those of all ranks, another.
+ *
  * A block takes a row and reads it once: m and S are kept together, S shrinking whenever m grows,
  * and the row stays in shared memory until its gradient is written. What has no room there (half of
  * a multiprocessor's, so that one block reads while another writes) is read again, out of the L2
@@ -176,15 +179,41 @@ __device__ inline void write_row(const row<E> &r, unsigned vocabulary, const dt_
     each_single(r, vocabulary, [&](E &element) { element = slope(element); });
 }
 
-/* Each thread reads back only what it kept or wrote itself, but for the target's element, which is
- * read before and written after all others: LOGITS must not be __restrict__, or a compiler may take
- * it across the barriers that see to this. */
+/* In the place of logits that HIT is the target's of; HERE: it is one of them. Each thread reads
+ * back only what it kept or wrote itself, but for the target's element, which is read before and
+ * written after all others: LOGITS must not be __restrict__, or a compiler may take it across the
+ * barriers that see to this. */
+template <class E, int BLOCK, bool CAPPED>
+__device__ inline void write_gradients(const struct dt_cross_entropy &c, size_t n, const row<E> &r,
+                                       const dt_pack<E> *keep, unsigned kept, const tally &t,
+                                       float hit, bool here)
+{
+    limit<CAPPED> cap = {c.cap};
+    float scale = c.weights ? c.scale * c.weights[n] : c.scale;
+    write_row<E, BLOCK>(r, static_cast<unsigned>(c.vocabulary), keep, kept, t.largest,
+                        scale / t.sum, cap);
+    clear<E, BLOCK>(r.at + c.vocabulary, c.stride - c.vocabulary);
+    __syncthreads();
+    if (threadIdx.x == 0 && here)
+        r.at[c.targets[n]] =
+            dt_from_float<E>((exp_less(hit, t.largest) / t.sum - 1.0f) * scale * cap.slope(hit));
+}
+
+/* That of a row, of the threads of a block together. */
+template <class E, int BLOCK, bool CAPPED>
+__device__ inline tally tally_of(const row<E> &r, unsigned vocabulary, dt_pack<E> *keep,
+                                 unsigned kept, const limit<CAPPED> &cap)
+{
+    tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept, cap);
+    float largest = dt_block_max<BLOCK>(t.largest);
+    return {largest, dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)))};
+}
+
 template <class E, int BLOCK, bool CAPPED>
 __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entropy c, float *losses,
                                                           E *logits, bool gradients, unsigned kept)
 {
     DT_SHARED_DYNAMIC(dt_pack<E>, keep);
-    unsigned vocabulary = static_cast<unsigned>(c.vocabulary);
     limit<CAPPED> cap = {c.cap};
 
     for (size_t n = blockIdx.x; n < c.rows; n += gridDim.x) {
@@ -199,20 +228,80 @@ __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entrop
         }
         float hit = cap.of(dt_to_float(at[target]));
         row<E> r(at, c.vocabulary);
-        tally t = read_row<E, BLOCK>(r, vocabulary, keep, kept, cap);
-        float largest = dt_block_max<BLOCK>(t.largest);
-        float sum = dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)));
+        tally t = tally_of<E, BLOCK>(r, static_cast<unsigned>(c.vocabulary), keep, kept, cap);
         if (threadIdx.x == 0)
-            losses[n] = logf(sum) + (largest - hit);
+            losses[n] = logf(t.sum) + (t.largest - hit);
+        if (gradients)
+            write_gradients<E, BLOCK, CAPPED>(c, n, r, keep, kept, t, hit, true);
+    }
+}
+
+/* Of the words here alone: sums[rows,3] are m, S, and the target's logit. */
+template <class E, int BLOCK, bool CAPPED>
+__global__ void __launch_bounds__(BLOCK, 2)
+    sum_words(struct dt_cross_entropy c, float *sums, E *logits)
+{
+    limit<CAPPED> cap = {c.cap};
+
+    for (size_t n = blockIdx.x; n < c.rows; n += gridDim.x) {
+        E *at = logits + n * c.stride;
+        int32_t target = c.targets[n];
+        tally t = {0, 0};
+        float hit = 0;
+        if (target >= 0) {
+            row<E> r(at, c.vocabulary);
+            t = tally_of<E, BLOCK, CAPPED>(r, static_cast<unsigned>(c.vocabulary), nullptr, 0, cap);
+            if (static_cast<size_t>(target) < c.vocabulary)
+                hit = cap.of(dt_to_float(at[target]));
+        }
+        if (threadIdx.x == 0) {
+            sums[n * 3] = t.largest;
+            sums[n * 3 + 1] = t.sum;
+            sums[n * 3 + 2] = hit;
+        }
+    }
+}
+
+/* Row N of sums[parts,rows,3], as if one rank had all words; *HIT: the target's logit. */
+__device__ inline tally join_parts(size_t parts, size_t rows, size_t n, const float *sums,
+                                   float *hit)
+{
+    tally t = {-INFINITY, 0};
+    *hit = 0;
+    for (size_t part = 0; part < parts; part++)
+        t.largest = fmaxf(t.largest, sums[(part * rows + n) * 3]);
+    for (size_t part = 0; part < parts; part++) {
+        const float *of = sums + (part * rows + n) * 3;
+        t.sum += of[1] * exp_less(of[0], t.largest);
+        *hit += of[2];
+    }
+    return t;
+}
+
+template <class E, int BLOCK, bool CAPPED>
+__global__ void __launch_bounds__(BLOCK, 2)
+    join_words(struct dt_cross_entropy c, size_t parts, const float *sums, float *losses, E *logits,
+               bool gradients)
+{
+    for (size_t n = blockIdx.x; n < c.rows; n += gridDim.x) {
+        E *at = logits + n * c.stride;
+        int32_t target = c.targets[n];
+        if (target < 0) {
+            if (threadIdx.x == 0)
+                losses[n] = 0;
+            if (gradients)
+                clear<E, BLOCK>(at, c.stride);
+            continue;
+        }
+        float hit;
+        tally t = join_parts(parts, c.rows, n, sums, &hit);
+        if (threadIdx.x == 0)
+            losses[n] = logf(t.sum) + (t.largest - hit);
         if (!gradients)
             continue;
-        float scale = c.weights ? c.scale * c.weights[n] : c.scale;
-        write_row<E, BLOCK>(r, vocabulary, keep, kept, largest, scale / sum, cap);
-        clear<E, BLOCK>(at + c.vocabulary, c.stride - c.vocabulary);
-        __syncthreads();
-        if (threadIdx.x == 0)
-            at[target] =
-                dt_from_float<E>((exp_less(hit, largest) / sum - 1.0f) * scale * cap.slope(hit));
+        row<E> r(at, c.vocabulary);
+        bool here = static_cast<size_t>(target) < c.vocabulary;
+        write_gradients<E, BLOCK, CAPPED>(c, n, r, nullptr, 0, t, hit, here);
     }
 }
 
@@ -230,20 +319,51 @@ cudaError_t room(unsigned *packs)
     return e;
 }
 
+/* A row for which a few threads are enough. */
+template <class E> bool is_short(const struct dt_cross_entropy *c)
+{
+    return c->vocabulary / dt_pack<E>::COUNT < THREADS;
+}
+
 template <class E, bool CAPPED>
 cudaError_t start(const struct dt_cross_entropy *c, float *losses, E *logits, bool gradients,
                   struct dt_stream *s)
 {
     unsigned packs = static_cast<unsigned>(c->vocabulary / dt_pack<E>::COUNT), kept = 0;
+    bool few = is_short<E>(c);
     cudaError_t e = gradients ? room(&kept) : cudaSuccess;
     if (e != cudaSuccess)
         return e;
     kept = kept < packs ? kept : packs;
-    bool few = packs < THREADS;
     return dt_launch(few ? cross_entropy<E, FEW_THREADS, CAPPED>
                          : cross_entropy<E, THREADS, CAPPED>,
                      dim3(dt_blocks(c->rows, 1)), dim3(few ? FEW_THREADS : THREADS), kept * 16ul,
                      s->compute, *c, losses, logits, gradients, kept);
+}
+
+template <class E, bool CAPPED>
+cudaError_t start_sums(const struct dt_cross_entropy *c, float *sums, E *logits,
+                       struct dt_stream *s)
+{
+    bool few = is_short<E>(c);
+    return dt_launch(few ? sum_words<E, FEW_THREADS, CAPPED> : sum_words<E, THREADS, CAPPED>,
+                     dim3(dt_blocks(c->rows, 1)), dim3(few ? FEW_THREADS : THREADS), 0, s->compute,
+                     *c, sums, logits);
+}
+
+template <class E, bool CAPPED>
+cudaError_t start_join(const struct dt_cross_entropy *c, size_t parts, const float *sums,
+                       float *losses, E *logits, bool gradients, struct dt_stream *s)
+{
+    bool few = is_short<E>(c);
+    return dt_launch(few ? join_words<E, FEW_THREADS, CAPPED> : join_words<E, THREADS, CAPPED>,
+                     dim3(dt_blocks(c->rows, 1)), dim3(few ? FEW_THREADS : THREADS), 0, s->compute,
+                     *c, parts, sums, losses, logits, gradients);
+}
+
+bool is_sound(const struct dt_cross_entropy *c)
+{
+    return c->vocabulary > 0 && c->vocabulary <= c->stride && c->stride <= INT32_MAX;
 }
 
 } // namespace
@@ -253,12 +373,43 @@ cudaError_t dt_cuda_cross_entropy(enum dt_dtype elem, const struct dt_cross_entr
 {
     if (c->rows == 0)
         return cudaSuccess;
-    if (c->vocabulary == 0 || c->vocabulary > c->stride || c->stride > INT32_MAX)
+    if (!is_sound(c))
         return cudaErrorInvalidValue;
     return dt_with_elem(elem, [&](auto of) {
         using E = decltype(of);
         E *at = static_cast<E *>(logits);
         return c->cap > 0 ? start<E, true>(c, losses, at, gradients, s)
                           : start<E, false>(c, losses, at, gradients, s);
+    });
+}
+
+cudaError_t dt_cuda_cross_entropy_sums(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                       float *sums, const void *logits, struct dt_stream *s)
+{
+    if (c->rows == 0)
+        return cudaSuccess;
+    if (!is_sound(c))
+        return cudaErrorInvalidValue;
+    return dt_with_elem(elem, [&](auto of) {
+        using E = decltype(of);
+        E *at = static_cast<E *>(const_cast<void *>(logits)); /* which are read */
+        return c->cap > 0 ? start_sums<E, true>(c, sums, at, s)
+                          : start_sums<E, false>(c, sums, at, s);
+    });
+}
+
+cudaError_t dt_cuda_cross_entropy_join(enum dt_dtype elem, const struct dt_cross_entropy *c,
+                                       size_t parts, const float *sums, float *losses, void *logits,
+                                       bool gradients, struct dt_stream *s)
+{
+    if (c->rows == 0)
+        return cudaSuccess;
+    if (!is_sound(c))
+        return cudaErrorInvalidValue;
+    return dt_with_elem(elem, [&](auto of) {
+        using E = decltype(of);
+        E *at = static_cast<E *>(logits);
+        return c->cap > 0 ? start_join<E, true>(c, parts, sums, losses, at, gradients, s)
+                          : start_join<E, false>(c, parts, sums, losses, at, gradients, s);
     });
 }

@@ -100,7 +100,7 @@ inline size_t sort_bytes(size_t rows)
 }
 
 /* *ORDER: rows sorted by IDS, which are below VOCABULARY, somewhere in SCRATCH. ROWS is less than
- * 2^31. */
+ * 2^31. An id may also be -1 where none is VOCABULARY - 1: it comes last. */
 inline cudaError_t sort_rows(size_t rows, const int32_t *ids, size_t vocabulary, uint32_t *scratch,
                              const uint32_t **order, cudaStream_t s)
 {

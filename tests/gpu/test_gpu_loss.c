@@ -61,7 +61,7 @@ static void same_gradients(struct gpu_kit *g, const struct rows *r)
     for (size_t i = 0; i < r->n; i++) {
         double off = fabs((double)is[i] - (double)r->logits[i]);
         double allowed = relative * fabs((double)r->logits[i]) + absolute;
-        if (!(off <= allowed)) {
+        if (is[i] != r->logits[i] && !(off <= allowed)) {
             CHECK_ROW("row %zu, logit %zu is %.9g, wanted %.9g", i / r->host.stride,
                       i % r->host.stride, (double)is[i], (double)r->logits[i]);
             CHECK(off <= allowed);
@@ -228,6 +228,127 @@ static void broken(struct gpu_kit *g)
 TEST(a_logit_that_is_no_number_makes_a_loss_that_is_none)
 {
     gpu_each(broken);
+}
+
+/* Ranks with other words each. One has the target of a row, which are dealt in turn. */
+enum { PARTS = 3 };
+
+static void deal_targets(struct gpu_kit *g, struct rows *parts)
+{
+    size_t rows = parts->host.rows;
+    for (size_t part = 0; part < PARTS; part++) {
+        struct rows *r = &parts[part];
+        int32_t *targets = kit_alloc(&g->k, rows * sizeof *targets);
+        for (size_t n = 0; n < rows; n++) {
+            int32_t own = parts[0].host.targets[n];
+            targets[n] = own < 0 || n % PARTS == part ? own : (int32_t)(r->host.vocabulary + n);
+        }
+        r->device.targets = gpu_up_ids(g, rows, targets);
+        if (part > 0)
+            r->host.targets = targets;
+    }
+    parts[0].host.targets = kit_alloc(&g->k, rows * sizeof(int32_t));
+    gpu_to_host(g, (void *)parts[0].host.targets, parts[0].device.targets, rows * sizeof(int32_t));
+}
+
+/* Each one's sums, and what comes of those of all. */
+static void join_all(struct gpu_kit *g, struct rows *parts)
+{
+    size_t rows = parts->host.rows, numbers = rows * 3;
+    float *sums = kit_numbers(&g->k, PARTS * numbers),
+          *there = gpu_up_float(g, PARTS * numbers, NULL);
+    for (size_t part = 0; part < PARTS; part++) {
+        struct rows *r = &parts[part];
+        ref->cross_entropy_sums(&r->host, sums + part * numbers, r->logits, NULL);
+        g->ops->cross_entropy_sums(&r->device, there + part * numbers, r->logits_there, g->s);
+    }
+    const float *is = gpu_down_float(g, PARTS * numbers, there);
+    for (size_t i = 0; i < PARTS * numbers; i++) {
+        CHECK_ROW("sum %zu is %.9g, wanted %.9g", i, (double)is[i], (double)sums[i]);
+        CHECK(is[i] == sums[i] ||
+              fabs((double)is[i] - (double)sums[i]) <= 2e-6 * fabs((double)sums[i]));
+    }
+    for (size_t part = 0; part < PARTS; part++)
+        for (int gradients = 0; gradients < 2; gradients++) {
+            struct rows *r = &parts[part];
+            ref->cross_entropy_join(&r->host, PARTS, sums, r->losses, r->logits, gradients, NULL);
+            g->ops->cross_entropy_join(&r->device, PARTS, there, r->losses_there, r->logits_there,
+                                       gradients, g->s);
+            gpu_near_float(g, "losses", rows, r->losses_there, r->losses, 2e-6);
+            same_gradients(g, r);
+        }
+}
+
+static void shared_words(struct gpu_kit *g)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] * 4; i++) {
+        const struct shape *s = &shapes[i / 4];
+        struct rows parts[PARTS];
+        g->shift = i % 4 == 3;
+        CHECK_ROW("%zu rows of %zu in %zu, way %zu", s->rows, s->vocabulary, s->stride, i % 4);
+        for (size_t part = 0; part < PARTS; part++) {
+            struct rows *r = &parts[part];
+            *r = rows_new(g, s);
+            r->host.cap = r->device.cap = i % 2 ? 5 : 0;
+            float *weights = i % 4 > 1 ? kit_numbers(&g->k, s->rows) : NULL;
+            r->host.weights = weights;
+            r->device.weights = weights ? gpu_up_float(g, s->rows, weights) : NULL;
+        }
+        deal_targets(g, parts);
+        join_all(g, parts);
+        gpu_free(g);
+    }
+    g->shift = 0;
+}
+
+TEST(ranks_that_share_the_words_come_to_the_losses_of_the_plain_loops)
+{
+    gpu_each(shared_words);
+}
+
+/* VALUE is what the second rank has of the first row's words. */
+static void one_part_has(struct gpu_kit *g, struct rows *parts, float value)
+{
+    static const struct shape s = {3, 40, 48};
+    for (size_t part = 0; part < PARTS; part++)
+        parts[part] = rows_new(g, &s);
+    for (size_t l = 0; l < s.vocabulary; l++)
+        parts[1].logits[l] = value;
+    parts[1].logits_there = gpu_up(g, parts[1].n, parts[1].logits);
+    deal_targets(g, parts);
+}
+
+static void masked_part(struct gpu_kit *g)
+{
+    struct rows parts[PARTS];
+    one_part_has(g, parts, -INFINITY);
+    join_all(g, parts);
+}
+
+TEST(words_of_one_rank_that_cannot_be_add_nothing)
+{
+    gpu_each(masked_part);
+}
+
+static void broken_part(struct gpu_kit *g)
+{
+    struct rows parts[PARTS];
+    one_part_has(g, parts, NAN);
+    size_t rows = parts->host.rows;
+    float *there = gpu_up_float(g, PARTS * rows * 3, NULL);
+    for (size_t part = 0; part < PARTS; part++)
+        g->ops->cross_entropy_sums(&parts[part].device, there + part * rows * 3,
+                                   parts[part].logits_there, g->s);
+    g->ops->cross_entropy_join(&parts->device, PARTS, there, parts->losses_there,
+                               parts->logits_there, false, g->s);
+    const float *losses = gpu_down_float(g, rows, parts->losses_there);
+    CHECK(isnan(losses[0]));
+    CHECK(isfinite(losses[1]));
+}
+
+TEST(what_is_no_number_with_one_rank_is_none_in_the_loss_of_all)
+{
+    gpu_each(broken_part);
 }
 
 static void no_rows(struct gpu_kit *g)

@@ -26,6 +26,7 @@ static void near_rounded(struct gpu_kit *g, const char *what, size_t n, const vo
 struct embedding_row {
     size_t rows, positions, width, vocabulary;
     size_t common; /* one id of so many is 1; 1: all are, 0: as chance has it */
+    size_t absent; /* one row of so many has no word; 0: all have */
 };
 
 static int32_t *ids_for(struct gpu_kit *g, const struct embedding_row *r)
@@ -34,6 +35,8 @@ static int32_t *ids_for(struct gpu_kit *g, const struct embedding_row *r)
     for (size_t i = 0; r->common && i < r->rows; i++)
         if (i % r->common == 0)
             ids[i] = 1;
+    for (size_t i = 0; r->absent && i < r->rows; i++)
+        ids[i] = i % r->absent == 0 ? -1 : i % r->absent == 1 ? (int32_t)r->vocabulary - 1 : ids[i];
     return ids;
 }
 
@@ -46,9 +49,10 @@ static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool
     size_t n = e.rows * e.width, words = e.vocabulary * e.width;
     size_t places = (e.first + e.positions) * e.width;
     CHECK_ROW(
-        "rows %zu positions %zu from %zu width %zu vocabulary %zu common %zu placed %d own %d "
-        "shift %zu",
-        e.rows, e.positions, e.first, e.width, e.vocabulary, r->common, placed, own, g->shift);
+        "rows %zu positions %zu from %zu width %zu vocabulary %zu common %zu absent %zu placed %d "
+        "own %d shift %zu",
+        e.rows, e.positions, e.first, e.width, e.vocabulary, r->common, r->absent, placed, own,
+        g->shift);
     de.ids = gpu_up_ids(g, e.rows, e.ids);
     if (own) {
         e.places = kit_ids(&g->k, e.rows, e.positions);
@@ -69,7 +73,7 @@ static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool
         g->ops->embedding_backward(&de, dtoken[i], dplace[i], ddout, g->s);
     ref->embedding_backward(&e, token, place, dout, NULL);
     /* The reference adds floats one by one; so many of them are the most for one word. */
-    size_t most = r->common ? e.rows / r->common : e.rows / e.vocabulary + 1;
+    size_t most = r->common ? e.rows / r->common : r->absent ? e.rows : e.rows / e.vocabulary + 1;
     near_rounded(g, "dtoken", words, dtoken[0], token, 2e-6, 3 * sqrt((double)most));
     CHECK_BYTES(gpu_down(g, words, dtoken[0]), words * 4, gpu_down(g, words, dtoken[1]), words * 4);
     if (!placed)
@@ -82,9 +86,10 @@ static void one_embedding(struct gpu_kit *g, const struct embedding_row *r, bool
 static void embeddings(struct gpu_kit *g)
 {
     static const struct embedding_row rows[] = {
-        {1, 1, 1, 2, 0},       {6, 3, 5, 7, 0},       {31, 40, 8, 3, 0},
-        {514, 257, 65, 11, 0}, {40, 20, 128, 300, 0}, {700, 350, 24, 2, 1},
-        {97, 97, 8, 70000, 3}, {33, 33, 1032, 40, 3}, {64, 32, 16, 2, 2},
+        {1, 1, 1, 2, 0, 0},       {6, 3, 5, 7, 0, 0},       {31, 40, 8, 3, 0, 0},
+        {514, 257, 65, 11, 0, 0}, {40, 20, 128, 300, 0, 0}, {700, 350, 24, 2, 1, 0},
+        {97, 97, 8, 70000, 3, 0}, {33, 33, 1032, 40, 3, 0}, {64, 32, 16, 2, 2, 0},
+        {200, 100, 8, 256, 0, 3}, {65, 13, 5, 300, 0, 2},   {70, 70, 12, 7, 0, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] * 4; i++) {
         g->shift = i % 4 == 2;
@@ -107,7 +112,9 @@ TEST(embeddings_add_up_in_any_order_where_that_is_allowed)
     g.ops = g.device->ops;
     g.s = g.device->stream;
     enum { ROWS = 150, WIDTH = 33, WORDS = 9 };
-    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, kit_ids(&g.k, ROWS, WORDS), 0, NULL}, de = e;
+    struct dt_embedding e = {ROWS, 50, WIDTH, WORDS, NULL, 0, NULL}, de = e;
+    struct embedding_row absent = {ROWS, 50, WIDTH, WORDS, 0, 4};
+    e.ids = ids_for(&g, &absent);
     de.ids = gpu_up_ids(&g, ROWS, e.ids);
     float *dtoken = gpu_numbers(&g, WORDS * WIDTH), *dout = gpu_numbers(&g, ROWS * WIDTH);
     void *to = gpu_up(&g, WORDS * WIDTH, dtoken);

@@ -20,8 +20,8 @@ struct dt_stream;
 
 struct dt_embedding {
     size_t rows, positions, width, vocabulary; /* row n is at position first + n % positions */
-    const int32_t *ids; /* [rows], each within the vocabulary; on a processor also negative: no
-                           word, which is zeros, and has no gradient */
+    const int32_t *ids; /* [rows], each within the vocabulary, or negative: no word, which is zeros,
+                           and has no gradient */
     size_t first;
     const int32_t *places; /* [rows], each below positions: row n is at position first + places[n];
                               NULL: as above */
@@ -235,7 +235,7 @@ typedef void dt_cross_entropy_fn(const struct dt_cross_entropy *c, float *losses
                                  bool gradients, struct dt_stream *s);
 
 /* Where ranks have other words each, VOCABULARY of them, and a target of VOCABULARY or more is one
- * of another rank. Of processors alone: NULL in tables of others.
+ * of another rank.
  *
  * sums[N,3]: of each row that counts, the largest logit, the sum of exp(logit - that), and the
  * target's logit, 0 where another rank has it. */
