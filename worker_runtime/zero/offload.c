@@ -218,6 +218,11 @@ static const float *float_sums(struct dt_offload *o, size_t unit, size_t at, siz
     return o->floats[0];
 }
 
+void *dt_offload_sum(const struct dt_offload *o, size_t unit)
+{
+    return sum_at(o, unit, 0);
+}
+
 double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t count)
 {
     double part, all = 0;

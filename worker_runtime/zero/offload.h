@@ -28,6 +28,8 @@ int dt_offload_settle(struct dt_offload *o, struct dt_err *err);
 /* All of a step has come: units that nobody computed gradients for have zeros. */
 int dt_offload_finish(struct dt_offload *o, struct dt_err *err);
 
+/* This rank's shard of UNIT's sum, of the host's memory, which the caller may change. */
+void *dt_offload_sum(const struct dt_offload *o, size_t unit);
 /* Of COUNT gradients from element AT of this rank's shard of UNIT. */
 double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t count);
 /* AdamW over piece P of UNIT on the CPU; begins to send the new parameters up. */

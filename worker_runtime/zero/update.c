@@ -109,10 +109,11 @@ static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
     dt_zero_owners(z, &first, &end);
     for (size_t i = 0; i < u->params; i++)
         for (size_t owner = first; u->partial[i] && owner < end; owner++) {
-            char *grads = dt_row_at(z, &z->grads, unit, owner);
+            char *grads = z->offload ? dt_offload_sum(z->offload, unit)
+                                     : dt_row_at(z, &z->grads, unit, owner);
             if (dt_zero_piece(z, unit, owner, i, &p) &&
-                dt_coll_all_reduce(u->partial[i], grads + p.at * z->grads.elem, p.count, z->elem,
-                                   DT_SUM, err) < 0)
+                dt_coll_all_reduce(u->partial[i], grads + p.at * dt_dtype_size(z->elem), p.count,
+                                   z->elem, DT_SUM, err) < 0)
                 return dt_err_wrap(err, "gradients of %s", u->param_name[i]);
         }
     return 0;
