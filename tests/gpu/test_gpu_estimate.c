@@ -76,8 +76,10 @@ static void opening_takes_the_scratch(struct rank_self *me)
     dt_device_close(d);
 }
 
-static void check_stage(const struct dt_config *c, const struct dt_estimate_place *at,
-                        const struct dt_zero_place *place, int stage)
+/* SHAPE: what of the model this rank has. */
+static void check_stage(const struct dt_config *c, const struct dt_shape *shape,
+                        const struct dt_estimate_place *at, const struct dt_zero_place *place,
+                        int stage)
 {
     struct dt_err err = {0};
     struct dt_unit *units;
@@ -85,7 +87,6 @@ static void check_stage(const struct dt_config *c, const struct dt_estimate_plac
     struct dt_zero_memory m;
     struct dt_estimate e;
     struct dt_zero_options o = c->zero;
-    const struct dt_shape *shape = &c->model.shape;
     struct dt_tensor *tensors = dt_shape_tensors(shape, &err);
     CHECK(tensors != NULL);
     CHECK_OK(dt_shape_units(shape, tensors, &units, &params, &err), err);
@@ -108,16 +109,18 @@ static void check_stage(const struct dt_config *c, const struct dt_estimate_plac
     free(tensors);
 }
 
-/* By the device's own word on its elements and logits. */
-static void check_activations(const struct dt_config *c, const struct dt_estimate_place *at,
-                              struct dt_device *d)
+/* By the device's own word on its elements and logits. PARTS: ranks that share the words; WIDENED:
+ * bytes of the stream in which they sum it. */
+static void check_activations(const struct dt_config *c, const struct dt_shape *shape,
+                              const struct dt_estimate_place *at, struct dt_device *d, size_t parts,
+                              size_t widened)
 {
     struct dt_err err = {0};
     struct dt_estimate e;
-    struct dt_transformer_options o = {.batch = 2, .positions = 64};
+    struct dt_transformer_options o = {.batch = 2, .positions = 64, .words.parts = parts};
     struct dt_device_form form = {d->ops->elem, d->head_rows, d->head_stride};
     CHECK_OK(dt_estimate(c, at, 0, &e, &err), err);
-    CHECK_EQ(e.activations, dt_transformer_bytes(&c->model.shape, &o, form));
+    CHECK_EQ(e.activations, dt_transformer_bytes(shape, &o, form) + widened);
 }
 
 static void holds(struct rank_self *me)
@@ -129,8 +132,29 @@ static void holds(struct rank_self *me)
         .world = me->size, .local = me->size, .on_gpu = true, .gpus = me->size};
     struct dt_zero_place place = {.device = device, .group = group, .sharing = 1};
     for (int stage = 0; stage < 4; stage++)
-        check_stage(c, &at, &place, stage);
-    check_activations(c, &at, device);
+        check_stage(c, &c->model.shape, &at, &place, stage);
+    check_activations(c, &c->model.shape, &at, device, 0, 0);
+    dt_coll_destroy(group);
+    dt_device_close(device);
+}
+
+/* Two ranks that share each block, and nothing else. */
+static void holds_its_part(struct rank_self *me)
+{
+    const struct dt_config *c = me->arg;
+    struct dt_err err = {0};
+    struct dt_shape part;
+    struct dt_device *device = open_device(me, c);
+    struct dt_coll *group = rank_open(me), *own;
+    struct dt_estimate_place at = {.world = 2, .local = 2, .on_gpu = true, .gpus = 2};
+    CHECK_OK(dt_coll_split(group, me->rank, 0, &own, &err), err);
+    CHECK_OK(dt_shape_cut(&c->model.shape, 2, &part, &err), err);
+    struct dt_zero_place place = {.device = device, .group = own, .sharing = 1};
+    for (int stage = 0; stage < 4; stage++)
+        check_stage(c, &part, &at, &place, stage);
+    size_t widened = c->train.wide_sums && device->ops->elem == DT_BF16 ? 2 * 64 * 128 * 4 : 0;
+    check_activations(c, &part, &at, device, 2, widened);
+    dt_coll_destroy(own);
     dt_coll_destroy(group);
     dt_device_close(device);
 }
@@ -168,4 +192,19 @@ TEST(ranks_on_gpus_hold_what_was_estimated)
             ranks_run(world, holds, &c);
             dt_config_finish(&c);
         }
+}
+
+TEST(ranks_that_share_each_block_hold_what_was_estimated)
+{
+    static const char *const texts[] = {
+        "{\"parallel\": {\"tensor\": 2}, " MODEL,
+        "{\"parallel\": {\"tensor\": 2}, \"bf16\": {\"enabled\": true}, "
+        "\"communication_data_type\": \"fp32\", " MODEL,
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && gpus > 1; i++) {
+        struct dt_config c = parsed(texts[i]);
+        CHECK_ROW("%s", texts[i]);
+        ranks_run(2, holds_its_part, &c);
+        dt_config_finish(&c);
+    }
 }

@@ -225,10 +225,6 @@ static int check_offload(const struct dt_config *c, struct dt_err *err)
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
     size_t head_dim = c->model.shape.head_dim;
-    if (c->parallel.tensor > 1)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: ranks share tensors on CPUs alone so far; drop it, or "
-                          "set train.device to \"cpu\"");
     if (c->parallel.pipeline > 1)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: ranks share a model's layers on CPUs alone so far; "

@@ -2,7 +2,8 @@
 /* The ranks that compute one block together, each with some of its tensors, of its experts or of
  * the positions of each sample: what they add up and tell each other in the midst of it. These
  * calls are void, as ops are: the first failure is kept, nothing is exchanged from then on, and
- * whoever computes asks for it at its next stop. */
+ * whoever computes asks for it at its next stop. Memory is the group's: where that is a device's,
+ * what they do comes in the order of its work, and the host waits for none of it. */
 #ifndef DT_WORKER_RUNTIME_MESH_TEAM_H
 #define DT_WORKER_RUNTIME_MESH_TEAM_H
 
@@ -13,7 +14,7 @@ struct dt_team {
     int index; /* of this rank in it */
     bool failed;
     struct dt_err err; /* why */
-    uint64_t ns;       /* spent in these calls, ever */
+    uint64_t ns;       /* the host's, spent in these calls, ever */
     uint64_t bytes;    /* of this rank that were summed, ever */
     bool shares_rows;  /* of the stream, too, as rows.h has it */
 };

@@ -569,12 +569,14 @@ static int find_pairs(struct dt_transformer *t, struct dt_err *err)
     return 0;
 }
 
-/* Work is not the same twice where chance is in it. */
+/* Work is not the same twice where chance is in it, and is more than ops where ranks sum up what
+ * they compute. */
 static bool uses_tapes(const struct dt_transformer *t)
 {
     const struct dt_transformer_options *o = &t->options;
     bool drops = o->lora && o->lora->dropout > 0;
-    return t->device->tapes && !o->op_by_op && !o->timed && !drops; /* who is timed waits between */
+    bool same = !drops && !o->team;
+    return t->device->tapes && !o->op_by_op && !o->timed && same; /* who is timed waits between */
 }
 
 struct dt_transformer *dt_transformer_create(const struct dt_shape *shape,

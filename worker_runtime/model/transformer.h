@@ -33,8 +33,9 @@ struct dt_transformer_options {
     bool nf4;
     enum dt_dtype nf4_type;
     /* Who has the other parts of each block, whose shape then is that of this rank's
-     * (dt_shape_cut()), and computes the same samples; the caller's. NULL: blocks are whole. Where
-     * it shares rows, those of each micro-batch are a multiple of its ranks. */
+     * (dt_shape_cut()), and computes the same samples; the caller's, for the device's memory. There
+     * are no tapes then. NULL: blocks are whole. Where it shares rows, those of each micro-batch
+     * are a multiple of its ranks. */
     struct dt_team *team;
     /* With a team, which words this rank has, as dt_shape_words() says; parts 0: all there are.
      * What is asked for in bytes alone needs no more than the parts, and whether a team shares

@@ -320,17 +320,30 @@ int dt_estimate_data(const struct dt_config *c, const struct dt_estimate_place *
     return at->world / p->tensor / p->pipeline / p->context;
 }
 
-/* Rooms for what goes to neighbours: two each way. */
-static size_t borders_of(const struct place *p)
+/* That of a micro-batch, in elements of ELEM bytes, so many times; SHARED ranks have it together.
+ */
+static size_t streams_of(const struct place *p, size_t elem, size_t times, size_t shared)
 {
-    size_t bytes = p->c->model.shape.width * p->elem;
-    size_t parts = (size_t)p->c->parallel.context * (shares_rows(p) ? p->tensor : 1);
-    if (p->stage.chunks == 0)
-        return 0;
-    if (__builtin_mul_overflow(bytes, 4 * p->micro, &bytes) ||
+    size_t bytes = p->c->model.shape.width * elem;
+    size_t parts = (size_t)p->c->parallel.context * shared;
+    if (__builtin_mul_overflow(bytes, times * p->micro, &bytes) ||
         __builtin_mul_overflow(bytes, p->c->data.positions / parts, &bytes))
         return SIZE_MAX;
     return bytes;
+}
+
+/* Rooms for what goes to neighbours: two each way. */
+static size_t borders_of(const struct place *p)
+{
+    size_t shared = shares_rows(p) ? p->tensor : 1;
+    return p->stage.chunks > 0 ? streams_of(p, p->elem, 4, shared) : 0;
+}
+
+/* Where ranks that share tensors sum the stream in float. */
+static size_t widened_stream(const struct place *p)
+{
+    bool widened = p->tensor > 1 && p->c->train.wide_sums && p->form.elem != DT_F32;
+    return widened ? streams_of(p, sizeof(float), 1, 1) : 0;
 }
 
 /* Of a rank that shares data alone, or as one rank of those with these blocks sees it. */
@@ -349,6 +362,7 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
         return -1;
     out->activations = activations_of(&p);
     add(&out->activations, borders_of(&p));
+    add(&out->activations, widened_stream(&p));
     out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
     if (dt_estimate_has_copies(c, at))
         add(&out->vault, out->vault);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of this world share the work, as the configuration wants it. */
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/coll/backend.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/update.h"
 
@@ -243,6 +244,24 @@ static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_t
     return s->qk_norm && block && (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
 }
 
+/* What ranks compute together is in the memory of their devices. */
+static int open_team(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    const struct dt_coll_backend *backend = t->device->coll;
+    if (!backend || axis->size == 1)
+        return 0;
+    t->team_there = dt_coll_beside(axis->group, backend, t->device, err);
+    t->team.group = t->team_there;
+    return t->team_there ? 0 : dt_err_wrap(err, "parallel.tensor");
+}
+
+/* By which a team sums up what each has of gradients: where these are when a step ends. */
+static struct dt_coll *group_of_gradients(const struct dt_trainer *t)
+{
+    return dt_trainer_offloads(t) ? dt_trainer_tensor(t)->group : t->team.group;
+}
+
 /* Ranks that have one key/value head each know what their own query heads mean for it. */
 static int open_kv_team(struct dt_trainer *t, struct dt_err *err)
 {
@@ -250,8 +269,8 @@ static int open_kv_team(struct dt_trainer *t, struct dt_err *err)
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     if (axis->size <= heads)
         return 0;
-    return dt_coll_split(axis->group, axis->index / (axis->size / heads), axis->index, &t->kv_team,
-                         err);
+    return dt_coll_split(group_of_gradients(t), axis->index / (axis->size / heads), axis->index,
+                         &t->kv_team, err);
 }
 
 /* The words of a tied head are on both ends: each has a part of their gradients, the first counts
@@ -304,7 +323,7 @@ static void number_chances(struct dt_trainer *t)
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
-    if (open_kv_team(t, err) < 0)
+    if (open_team(t, err) < 0 || open_kv_team(t, err) < 0)
         return -1;
     count_words(t);
     number_chances(t);
@@ -315,7 +334,7 @@ int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
         if ((size_t)axis->index % p.copies > 0)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
         if (p.whole && has_parts_of_gradients(t, one))
-            dt_zero_sum_over(t->zero, one->unit, one->index, t->team.group);
+            dt_zero_sum_over(t->zero, one->unit, one->index, group_of_gradients(t));
         else if (!p.whole && p.copies > 1)
             dt_zero_sum_over(t->zero, one->unit, one->index, t->kv_team);
     }
@@ -374,12 +393,12 @@ static int add_square(struct dt_trainer *t, double *square, struct dt_err *err)
 
 static int norm_of_all(struct dt_trainer *t, double *square, struct dt_err *err)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
+    const struct dt_mesh_axis *axis = dt_trainer_pipeline(t), *tensor = dt_trainer_tensor(t);
     bool last = axis->index == axis->size - 1;
     if (dt_zero_settle(t->zero, err) < 0 || add_square(t, square, err) < 0)
         return -1;
-    if (last && dt_trainer_tensor(t)->size > 1 &&
-        dt_coll_all_reduce(t->team.group, square, 1, DT_F64, DT_SUM, err) < 0)
+    if (last && tensor->size > 1 &&
+        dt_coll_all_reduce(tensor->group, square, 1, DT_F64, DT_SUM, err) < 0)
         return -1;
     if (axis->size == 1)
         return 0;
@@ -437,6 +456,7 @@ void dt_parallel_close(struct dt_trainer *t)
 {
     dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
+    dt_coll_destroy(t->team_there);
     dt_mesh_close(&t->mesh);
     int lists = t->config->parallel.pipeline * t->config->parallel.expert;
     for (int i = 0; t->all_parts && i < lists; i++)

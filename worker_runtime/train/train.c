@@ -97,12 +97,11 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
 /* Which part of a step each rank computes changes with what it took them. */
 static int rebalance(struct dt_trainer *t, const struct step_times *times, struct dt_err *err)
 {
-    const struct dt_mesh_axis *data = dt_trainer_data(t);
+    const struct dt_mesh_axis *data = dt_trainer_data(t), *tensor = dt_trainer_tensor(t);
     double mine = times->forward + times->backward;
     if (t->config->train.balance == DT_BALANCE_OFF || data->size == 1)
         return 0;
-    if (dt_trainer_tensor(t)->size > 1 &&
-        dt_coll_all_reduce(t->team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
+    if (tensor->size > 1 && dt_coll_all_reduce(tensor->group, &mine, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
     if (dt_trainer_context(t)->size > 1 &&
         dt_coll_all_reduce(t->context_team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
