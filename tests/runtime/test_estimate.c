@@ -146,6 +146,10 @@ TEST(a_stage_has_its_own_layers)
     CHECK_EQ(e.grads, (EMBED + BLOCK) * 4);
     CHECK_EQ(of(&c, 4, 4, 1).optimizer, (EMBED + BLOCK) * 4);
     size_t held = e.activations;
+    struct dt_transformer_options first = {
+        .batch = 2, .positions = 64, .slots = 2, .stage = {1, {{0, 1}}}};
+    CHECK_EQ(on_gpus(&c, 2, 1).activations, /* GPUs need no rooms for what goes to neighbours */
+             dt_transformer_bytes(&c.model.shape, &first, dt_gpu_form(DT_F32)));
     c.parallel.schedule = DT_PIPE_GPIPE;
     CHECK(of(&c, 2, 2, 1).activations > held);
     CHECK_FAIL(dt_estimate(&c, &three, 1, &e, &err), err,

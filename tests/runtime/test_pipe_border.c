@@ -53,7 +53,7 @@ static void walks(struct rank_self *me)
     float *room[2] = {calloc(p->count, sizeof(float)), calloc(p->count, sizeof(float))};
     struct dt_err err = {0};
     struct dt_coll *world = rank_open(me);
-    struct dt_border *b = dt_border_open(world, p->count, DT_F32, &err);
+    struct dt_border *b = dt_border_open(world, p->count, DT_F32, false, &err);
     CHECK_OK(b ? 0 : -1, err);
     dt_pipe_list(&p->plan, me->rank, list);
     for (size_t i = 0; i <= ops; i++) {
@@ -126,7 +126,7 @@ static void meets_others_between(struct rank_self *me)
     float *room = calloc(2 * LARGE, sizeof *room), *made = calloc(LARGE, sizeof *made);
     CHECK_OK(dt_coll_split(world, stage, pair, &team, &err), err);
     CHECK_OK(dt_coll_split(world, pair, stage, &column, &err), err);
-    struct dt_border *b = dt_border_open(column, LARGE, DT_F32, &err);
+    struct dt_border *b = dt_border_open(column, LARGE, DT_F32, false, &err);
     CHECK_OK(b ? 0 : -1, err);
     size_t count[] = {[DT_ONWARD] = pair ? 1 : LARGE, [DT_BACK] = pair ? LARGE : 1};
     dt_coll_timeout_ms(team, 10000);
@@ -174,7 +174,7 @@ static void runs_ahead(struct rank_self *me)
     atomic_int *gave = me->shared, *took = gave + 1;
     struct dt_err err = {0};
     struct dt_coll *world = rank_open(me);
-    struct dt_border *b = dt_border_open(world, 30000, DT_F32, &err);
+    struct dt_border *b = dt_border_open(world, 30000, DT_F32, false, &err);
     float *room = calloc(30000, sizeof *room);
     CHECK_OK(b ? 0 : -1, err);
     for (int i = 0; i < 2; i++) {

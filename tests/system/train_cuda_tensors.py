@@ -28,8 +28,8 @@ def cut(s, name, tensor, device="cuda", **how):
 def same_losses(s):
     """two ranks to a block, and four, which are more than there are key-value heads, alone or with others: the losses and norms of a CPU"""
     for name, model, rows in (("gpt2", GPT2, ((2, 2, 0, LATE), (4, 2, 2, {}))),
-                              ("llama", training.LLAMA, ((2, 2, 0, {}), (4, 2, 0, LATE))),
-                              ("qwen3", QWEN3, ((4, 4, 3, {}),))):
+                              ("llama", training.LLAMA, ((2, 2, 0, {}),)),
+                              ("qwen3", QWEN3, ((4, 4, 3, LATE),))):
         alone = cut(s, name + ".json", 1, "cpu", model=model)
         s.run(alone)
         for world, tensor, stage, late in rows:
@@ -96,24 +96,15 @@ def any_world_goes_on(s):
 def a_peer_killed(s):
     """of two ranks that share each block one is killed with -9: the job goes on from the vault, and no step is lost"""
     how = {"model": training.LLAMA, "steps": 8, "vault_every": 1}
-    whole, c = cut(s, "whole.json", 2, **how), cut(s, "killed.json", 2, **how)
-    s.run(whole, world=2, env=gpus(2))
+    whole, c = cut(s, "whole.json", 1, "cpu", **how), cut(s, "killed.json", 2, **how)
+    s.run(whole)
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=gpus(2))
     program.expect(r"^step +3/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
     back = int(program.expect(r"^back at step (\d+)").group(1))
     program.expect(r"^step +%d/" % (back + 1))
     tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
-    training.close(s.losses(c), s.losses(whole), 1e-6, "with a rank killed, and without")
-
-
-@training.story
-def is_refused(s):
-    """what ranks on GPUs do not share so far is said before anything is trained"""
-    for shared in ("pipeline", "context"):
-        c = s.config(shared + ".json", model=GPT2, device="cuda", parallel={"tensor": 2, shared: 2})
-        program = s.run(c, world=4, status=1, env=gpus(4))
-        program.expect(r"parallel\.%s: ranks share .* on CPUs alone so far; drop it, or set train\.device to \"cpu\"" % shared)
+    training.close(s.losses(c), s.losses(whole), 1e-5, "with a rank killed, and without")
 
 
 if why_not():

@@ -219,16 +219,20 @@ static int check_offload(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "zero_optimization.offload_optimizer wants stage 1, 2 or 3 on a GPU: at "
                           "stage 0 each rank keeps the whole optimizer");
+    if (z->offload && z->stage > 1 && c->parallel.pipeline > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: zero_optimization.offload_optimizer goes with it at "
+                          "stage 1 alone on a GPU; give zero_optimization.stage 1");
     return 0;
 }
 
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
     size_t head_dim = c->model.shape.head_dim;
-    if (c->parallel.pipeline > 1)
+    if (c->parallel.chunks > 1)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.pipeline: ranks share a model's layers on CPUs alone so far; "
-                          "drop it, or set train.device to \"cpu\"");
+                          "parallel.chunks: stages on GPUs have one chunk of blocks each so far; "
+                          "drop it with its parallel.schedule, or set train.device to \"cpu\"");
     if (c->parallel.context > 1)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.context: ranks share samples on CPUs alone so far; drop it, or "

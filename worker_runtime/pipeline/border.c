@@ -25,7 +25,7 @@ struct dt_border {
     struct dt_coll *group;
     enum dt_dtype type;
     size_t most;
-    void *memory;
+    void *memory; /* NULL: what is given is sent from where it is */
     struct way way[WAYS];
     uint64_t ns;
 };
@@ -44,14 +44,14 @@ static struct way *rooms_of(struct dt_border *b, enum dt_way way)
     return &b->way[dt_coll_size(b->group) == 2 ? DT_ONWARD : way];
 }
 
-struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
+struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type, bool there,
                                  struct dt_err *err)
 {
     size_t bytes = most * dt_dtype_size(type);
     /* From memory of the group the neighbour reads what it takes without a copy in between. First,
      * as all stages make this call. */
-    void *memory = dt_coll_alloc(g, WAYS * AHEAD * bytes, DT_OWN, err);
-    if (!memory) {
+    void *memory = there ? NULL : dt_coll_alloc(g, WAYS * AHEAD * bytes, DT_OWN, err);
+    if (!memory && !there) {
         dt_err_wrap(err, "what stages hand each other");
         return NULL;
     }
@@ -62,7 +62,7 @@ struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype t
         return NULL;
     }
     *b = (struct dt_border){.group = g, .type = type, .most = most, .memory = memory};
-    for (size_t i = 0; i < WAYS * AHEAD; i++)
+    for (size_t i = 0; memory && i < WAYS * AHEAD; i++)
         b->way[i / AHEAD].room[i % AHEAD] = (char *)b->memory + i * bytes;
     return b;
 }
@@ -124,21 +124,43 @@ static int clear_room(struct dt_border *b, struct way *w, size_t room, struct dt
     return rc;
 }
 
+static struct dt_coll_call sending(const struct dt_border *b, enum dt_way way, const void *from,
+                                   size_t count)
+{
+    return (struct dt_coll_call){.kind = DT_SEND,
+                                 .send = from,
+                                 .count = count,
+                                 .type = b->type,
+                                 .peer = neighbour(b, way, false)};
+}
+
+/* A device's group begins what was expected with what is given, in one go: so neighbours that send
+ * to each other do not wait for each other. */
+static int give_there(struct dt_border *b, enum dt_way way, const void *from, size_t count,
+                      struct dt_err *err)
+{
+    struct dt_coll_call call = sending(b, way, from, count);
+    struct dt_coll_handle h;
+    int64_t since = dt_clock_monotonic_ns();
+    int rc = dt_coll_start(b->group, &call, &h, err);
+    rc = rc == 0 ? dt_coll_wait(b->group, &h, err) : rc;
+    b->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
+    return rc;
+}
+
 int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
                    struct dt_err *err)
 {
     struct way *w = rooms_of(b, way);
     size_t room = w->next;
-    struct dt_coll_call call = {.kind = DT_SEND,
-                                .send = w->room[room],
-                                .count = count,
-                                .type = b->type,
-                                .peer = neighbour(b, way, false)};
     assert(count <= b->most);
+    if (!b->memory)
+        return give_there(b, way, from, count, err);
     if (clear_room(b, w, room, err) < 0)
         return -1;
     if (count > 0)
         memcpy(w->room[room], from, count * dt_dtype_size(b->type));
+    struct dt_coll_call call = sending(b, way, w->room[room], count);
     if (dt_coll_start(b->group, &call, &w->given[room], err) < 0)
         return -1;
     w->under_way[room] = true;

@@ -17,8 +17,10 @@ struct dt_border;
 enum dt_way { DT_ONWARD, DT_BACK };
 
 /* Collective over the stages, G, which outlives it: ranks in the order of their stages. MOST: what
- * one message holds, in elements of TYPE. */
-struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type,
+ * one message holds, in elements of TYPE. THERE: G is of a device's memory, and so is all that is
+ * given and taken. Nobody waits then but the device: what it is told behind a give comes when that
+ * has been taken, and what was expected by then is there. */
+struct dt_border *dt_border_open(struct dt_coll *g, size_t most, enum dt_dtype type, bool there,
                                  struct dt_err *err);
 /* Where something is under way still, the group is of no use from then on, and has the memory that
  * is sent from until its end. Then before what was expected loses its place. */

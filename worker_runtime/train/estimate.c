@@ -27,8 +27,9 @@ struct place {
     size_t sharing; /* ranks that hold one copy of shared memory together */
     size_t micro, under_way;
     size_t tensor; /* ranks that share what the configuration's model is a part of */
-    bool many;     /* micro-steps are added up before gradients are reduced */
-    bool offload;  /* above stage 0: the optimizer is in the host's memory, not in the GPU's */
+    bool on_gpu;
+    bool many;    /* micro-steps are added up before gradients are reduced */
+    bool offload; /* above stage 0: the optimizer is in the host's memory, not in the GPU's */
     bool offload_params;   /* at stage 3: they too */
     struct dt_stage stage; /* of a pipeline; zeroed: the whole model */
 };
@@ -76,6 +77,7 @@ static struct place place_of(const struct dt_config *c, const struct dt_estimate
     struct place p = {.c = c,
                       .world = (size_t)(at->world / c->parallel.expert),
                       .tensor = (size_t)part.tensor,
+                      .on_gpu = at->on_gpu,
                       .stage = part.stage};
     if (at->on_gpu)
         p.form = dt_gpu_form(dt_config_gpu_elem(c));
@@ -332,11 +334,11 @@ static size_t streams_of(const struct place *p, size_t elem, size_t times, size_
     return bytes;
 }
 
-/* Rooms for what goes to neighbours: two each way. */
+/* Rooms for what goes to neighbours: two each way. GPUs send it from where it is. */
 static size_t borders_of(const struct place *p)
 {
     size_t shared = shares_rows(p) ? p->tensor : 1;
-    return p->stage.chunks > 0 ? streams_of(p, p->elem, 4, shared) : 0;
+    return p->stage.chunks > 0 && !p->on_gpu ? streams_of(p, p->elem, 4, shared) : 0;
 }
 
 /* Where ranks that share tensors sum the stream in float. */
@@ -385,7 +387,7 @@ static int estimate_stages(const struct dt_config *c, const struct dt_config *pa
     int rc = 0;
     if (c->parallel.pipeline == 1)
         return estimate_one(part, at, (struct part){.tensor = c->parallel.tensor}, stage, out, err);
-    if (stage > 2)
+    if (stage > (at->on_gpu && c->zero.offload ? 1 : 2))
         return dt_err_set(err, DT_E_USAGE, "parallel.pipeline does not go with ZeRO stage %d",
                           stage);
     if (dt_stages_split(c, &stages, err) < 0)

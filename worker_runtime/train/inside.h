@@ -81,8 +81,9 @@ struct dt_trainer {
     struct dt_stage stage;        /* the blocks that it has */
     struct dt_tensor **all_parts; /* of each stage, and in it of each of those that share experts,
                                      this one's among them; NULL with PARTS */
-    struct dt_coll
-        *ends; /* of all with the words, where the first and the last stage have them; else NULL */
+    /* Of all with the words, where the first and the last stage have them; else NULL. And the same
+     * in the memory of their devices, as TEAM_THERE is. */
+    struct dt_coll *ends, *ends_there;
     struct dt_stages *stages; /* NULL: there is one */
     struct dt_lora lora;      /* the configuration's; its seed is the run's */
     char weights[PATH_MAX];   /* the folder with those that the run begins from; "": chance does */

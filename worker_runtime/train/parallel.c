@@ -244,22 +244,37 @@ static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_t
     return s->qk_norm && block && (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
 }
 
-/* What ranks compute together is in the memory of their devices. */
-static int open_team(struct dt_trainer *t, struct dt_err *err)
+/* What ranks compute together is in the memory of their devices. HOST NULL: nothing. */
+static int open_there(struct dt_trainer *t, struct dt_coll *host, struct dt_coll **out,
+                      struct dt_err *err)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
-    const struct dt_coll_backend *backend = t->device->coll;
-    if (!backend || axis->size == 1)
+    if (!t->device->coll || !host)
         return 0;
-    t->team_there = dt_coll_beside(axis->group, backend, t->device, err);
-    t->team.group = t->team_there;
-    return t->team_there ? 0 : dt_err_wrap(err, "parallel.tensor");
+    *out = dt_coll_beside(host, t->device->coll, t->device, err);
+    return *out ? 0 : dt_err_wrap(err, "parallel");
 }
 
-/* By which a team sums up what each has of gradients: where these are when a step ends. */
-static struct dt_coll *group_of_gradients(const struct dt_trainer *t)
+static int open_all_there(struct dt_trainer *t, struct dt_err *err)
 {
-    return dt_trainer_offloads(t) ? dt_trainer_tensor(t)->group : t->team.group;
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    if (open_there(t, axis->size > 1 ? axis->group : NULL, &t->team_there, err) < 0 ||
+        open_there(t, t->ends, &t->ends_there, err) < 0)
+        return -1;
+    t->team.group = t->team_there ? t->team_there : t->team.group;
+    return 0;
+}
+
+/* By which ranks sum up what each has of gradients: where these are when a step ends. THERE NULL:
+ * the host's memory. */
+static struct dt_coll *group_of_gradients(const struct dt_trainer *t, struct dt_coll *host,
+                                          struct dt_coll *there)
+{
+    return there && !dt_trainer_offloads(t) ? there : host;
+}
+
+static struct dt_coll *team_of_gradients(const struct dt_trainer *t)
+{
+    return group_of_gradients(t, dt_trainer_tensor(t)->group, t->team_there);
 }
 
 /* Ranks that have one key/value head each know what their own query heads mean for it. */
@@ -269,7 +284,7 @@ static int open_kv_team(struct dt_trainer *t, struct dt_err *err)
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
     if (axis->size <= heads)
         return 0;
-    return dt_coll_split(group_of_gradients(t), axis->index / (axis->size / heads), axis->index,
+    return dt_coll_split(team_of_gradients(t), axis->index / (axis->size / heads), axis->index,
                          &t->kv_team, err);
 }
 
@@ -282,7 +297,7 @@ static void count_words(struct dt_trainer *t)
         p = t->units[0].params[i];
         if (p.count == 0)
             continue;
-        dt_zero_sum_over(t->zero, 0, i, t->ends);
+        dt_zero_sum_over(t->zero, 0, i, group_of_gradients(t, t->ends, t->ends_there));
         if (dt_trainer_pipeline(t)->index > 0 || dt_trainer_experts(t)->index > 0)
             dt_zero_count_elsewhere(t->zero, 0, i);
     }
@@ -323,7 +338,7 @@ static void number_chances(struct dt_trainer *t)
 int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
-    if (open_team(t, err) < 0 || open_kv_team(t, err) < 0)
+    if (open_all_there(t, err) < 0 || open_kv_team(t, err) < 0)
         return -1;
     count_words(t);
     number_chances(t);
@@ -334,7 +349,7 @@ int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
         if ((size_t)axis->index % p.copies > 0)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
         if (p.whole && has_parts_of_gradients(t, one))
-            dt_zero_sum_over(t->zero, one->unit, one->index, group_of_gradients(t));
+            dt_zero_sum_over(t->zero, one->unit, one->index, team_of_gradients(t));
         else if (!p.whole && p.copies > 1)
             dt_zero_sum_over(t->zero, one->unit, one->index, t->kv_team);
     }
@@ -454,6 +469,7 @@ void dt_parallel_introduce(const struct dt_trainer *t)
 
 void dt_parallel_close(struct dt_trainer *t)
 {
+    dt_coll_destroy(t->ends_there);
     dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
     dt_coll_destroy(t->team_there);

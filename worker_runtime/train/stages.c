@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/coll/backend.h"
 #include "worker_runtime/mesh/rows.h"
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/ops.h"
@@ -20,6 +21,7 @@ struct dt_stages {
     size_t asked; /* passes of this step whose messages are expected, or were */
     struct dt_stage_even even;
     bool halts; /* in the midst of passes, for ranks that share blocks, samples or experts */
+    struct dt_coll *there; /* of all stages, in the memory of their devices; NULL: the host's */
     struct dt_border *border;
 };
 
@@ -235,7 +237,14 @@ int dt_stages_open(struct dt_trainer *t, struct dt_err *err)
     if (dt_agree(t->world, list_passes(t, err), err) < 0)
         return -1;
     struct dt_stages *s = t->stages;
-    s->border = dt_border_open(axis->group, stream, t->device->ops->elem, err);
+    const struct dt_coll_backend *backend = t->device->coll;
+    if (backend) {
+        s->there = dt_coll_beside(axis->group, backend, t->device, err);
+        if (!s->there)
+            return dt_err_wrap(err, "parallel.pipeline");
+    }
+    s->border = dt_border_open(backend ? s->there : axis->group, stream, t->device->ops->elem,
+                               backend, err);
     return s->border ? 0 : -1;
 }
 
@@ -244,6 +253,7 @@ void dt_stages_close(struct dt_stages *s)
     if (!s)
         return;
     dt_border_close(s->border);
+    dt_coll_destroy(s->there);
     free(s->ops);
     free(s->slot);
     free(s);
@@ -382,7 +392,8 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
     int rc = go_through(t, scale, loss, data_s, err);
     /* Neighbours end now, rather than wait for what will not come. */
     if (rc < 0)
-        dt_coll_abort(dt_trainer_pipeline(t)->group, "a stage could not go through a step");
+        dt_coll_abort(t->stages->there ? t->stages->there : dt_trainer_pipeline(t)->group,
+                      "a stage could not go through a step");
     return rc;
 }
 
