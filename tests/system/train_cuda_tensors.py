@@ -20,23 +20,23 @@ LATE = {"DT_EMULATOR_LAZY": "60000"}
 BF16 = {"bf16": {"enabled": True}}
 
 
-def cut(s, name, tensor, device="cuda", **how):
-    return s.config(name, device=device, parallel={"tensor": tensor}, **{**SIZE, **how})
+def cut(s, name, tensor, device="cuda", sequence=False, **how):
+    return s.config(name, device=device, parallel={"tensor": tensor, "sequence": sequence}, **{**SIZE, **how})
 
 
 @training.story
 def same_losses(s):
-    """two ranks to a block, and four, which are more than there are key-value heads, alone or with others: the losses and norms of a CPU"""
-    for name, model, rows in (("gpt2", GPT2, ((2, 2, 0, LATE), (4, 2, 2, {}))),
-                              ("llama", training.LLAMA, ((2, 2, 0, {}),)),
-                              ("qwen3", QWEN3, ((4, 4, 3, LATE),))):
+    """two ranks to a block, and four, which are more than there are key-value heads, that share rows, too, or not: the losses and norms of a CPU"""
+    for name, model, rows in (("gpt2", GPT2, ((2, 2, 0, False, LATE), (4, 2, 2, True, {}))),
+                              ("llama", training.LLAMA, ((2, 2, 0, False, {}), (2, 2, 1, True, LATE))),
+                              ("qwen3", QWEN3, ((4, 4, 3, False, LATE),))):
         alone = cut(s, name + ".json", 1, "cpu", model=model)
         s.run(alone)
-        for world, tensor, stage, late in rows:
+        for world, tensor, stage, sequence, late in rows:
             what = "%s: %d ranks, %d to a block, stage %d" % (name, world, tensor, stage)
-            c = cut(s, "%s%d%d%d.json" % (name, world, tensor, stage), tensor, model=model, stage=stage)
+            c = cut(s, "%s%d%d%d.json" % (name, world, tensor, stage), tensor, sequence=sequence, model=model, stage=stage)
             program = s.run(c, world=world, env={**gpus(world), **late})
-            program.expect(r"^%d ranks share each block; %d such team" % (tensor, world // tensor))
+            program.expect(r"^%d ranks share each block%s; %d such team" % (tensor, ", and the rows between blocks" if sequence else "", world // tensor))
             tap.check_equal(program.says(r"\bGPU \d"), True, "a GPU in what it says of itself")
             training.close(s.losses(c), s.losses(alone), 1e-5, what)
             training.close(s.norms(c), s.norms(alone), 1e-5, "norms, " + what)
@@ -50,7 +50,7 @@ def halves(s):
     alone = cut(s, "alone.json", 1, "cpu", **more)
     wanted = float(s.run(alone).expect(validated).group(1))
     for name, words in (("narrow", ()), ("wide", ("--set", "communication_data_type=fp32"))):
-        c = cut(s, name + ".json", 2, **more)
+        c = cut(s, name + ".json", 2, sequence=name == "wide", **more)
         program = s.run(c, *words, world=2, env=gpus(2))
         training.close(s.losses(c), s.losses(alone), 0.01, name)
         training.close([float(program.expect(validated).group(1))], [wanted], 0.01, "validation, " + name)
