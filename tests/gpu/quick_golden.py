@@ -34,7 +34,7 @@ MODELS = {
     "gpt2-124m": {**GPT2, "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 256, "vocab_size": 50257},
 }
 # Of those, for a mock GPU, which takes seconds for what a GPU does in less than one.
-TINY = {"n_layer": 1, "n_embd": 32, "n_positions": 16, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+TINY = {"n_layer": 1, "n_embd": 32, "n_positions": 16, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 16, "head_dim": 32, "sliding_window": 6}
 # A bias of keys has no gradient but what rounding leaves, of which AdamW makes whole steps: models without one.
 WITH_WEIGHTS = ("llama", "qwen3")

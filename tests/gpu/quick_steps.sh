@@ -327,26 +327,44 @@ node() {
         --master-port "$port" --nproc-per-node 1 --no-python
 }
 
+# two_nodes WHAT OPTION...: how far the losses of two ranks with these options are from the CPU's, in $apart; too far, or an end that
+# is none, ends the step.
+two_nodes() {
+    local what=$1 port other rc
+    shift
+    port=$(free_port)
+    node 1 "$port" llama float "$@" >"$work/node-1.log" 2>&1 &
+    other=$!
+    node 0 "$port" llama float "$@"
+    rc=$?
+    wait $other || rc=$((rc ? rc : $?))
+    cat "$work/node-1.log"
+    ended $rc "${words}$what ended with $rc"
+    apart=$(far_apart "$top/golden/llama.float" "$work/node-0.jsonl")
+    [ -n "$apart" ] || fail "${words}$what: steps are missing"
+    apart=${apart% *}
+    figure "${what// /-}-loss" "$apart"
+    words+="$what $apart, "
+    awk -v a="$apart" 'BEGIN { exit !(a <= 1e-4) }' || fail "${words}which is too far from the CPU's losses"
+}
+
 # Two ranks at each stage of ZeRO have the losses of the CPU.
 step_nccl_one_gpu() {
-    local stages='0 1 2 3' stage port other rc words='' apart
+    local stages='0 1 2 3' stage words='' apart
     [ -z "$mock" ] || stages=3
     for stage in $stages; do
-        port=$(free_port)
-        node 1 "$port" llama float --set "zero_optimization.stage=$stage" >"$work/node-1.log" 2>&1 &
-        other=$!
-        node 0 "$port" llama float --set "zero_optimization.stage=$stage"
-        rc=$?
-        wait $other || rc=$((rc ? rc : $?))
-        cat "$work/node-1.log"
-        ended $rc "${words}stage $stage ended with $rc"
-        apart=$(far_apart "$top/golden/llama.float" "$work/node-0.jsonl")
-        [ -n "$apart" ] || fail "${words}stage $stage: steps are missing"
-        figure "stage-$stage-loss" "${apart% *}"
-        words+="stage $stage ${apart% *}, "
-        awk -v a="${apart% *}" 'BEGIN { exit !(a <= 1e-4) }' || fail "${words}which is too far from the CPU's losses"
+        two_nodes "stage $stage" --set "zero_optimization.stage=$stage"
     done
     says "two ranks on this GPU by NCCL, losses apart: ${words%, }"
+}
+
+# So have two that share the layers, and send each other what is between them.
+step_nccl_pipeline() {
+    local schedule words='' apart
+    for schedule in 1f1b gpipe; do
+        two_nodes "$schedule" --set parallel.pipeline=2 --set gradient_accumulation_steps=2 --set "parallel.schedule=\"$schedule\""
+    done
+    says "two stages on this GPU by NCCL, losses apart: ${words%, }"
 }
 
 # worker_of PID: the pid of a dtrun-train below it.

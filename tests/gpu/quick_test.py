@@ -170,12 +170,13 @@ def time_is_kept(b, _):
 
 def steps_on_the_mock(b, _):
     out = b.new_out()
-    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,torch-attention,nccl-one-gpu,comeback,sanitize-rows")
+    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,torch-attention,nccl-one-gpu,nccl-pipeline,comeback,sanitize-rows")
     told = ends(out)
     expect(told["plugin"][1], "products and memory are well")
     expect(told["golden-llama"][1], "float: loss ", "bf16: loss ", "graphs: same bits", "tensors at most")
     expect(told["kernels-copy"][1], "copy ", "GB/s")
     expect(told["nccl-one-gpu"][1], "two ranks on this GPU by NCCL", "stage 3")
+    expect(told["nccl-pipeline"][1], "two stages on this GPU by NCCL", "1f1b", "gpipe")
     expect(told["comeback"][1], "back at step", "all 12 losses have the same bits")
     tap.check_equal({s: told[s][0] for s in ("torch-attention", "sanitize-rows")}, dict.fromkeys(("torch-attention", "sanitize-rows"), "skipped"),
                     "steps of what is not here")
