@@ -324,9 +324,10 @@ static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct 
     size_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
     size_t row = together ? q + 2 * kv + 3 : 0, stats = a.batch * a.heads * a.queries;
     CHECK_ROW("batch %zu, %zu queries from %zu, %zu keys, window %zu, documents %d, heads %zu/%zu "
-              "dim %zu together %d scale %g cap %g",
+              "dim %zu together %d scale %g cap %g dropout %g",
               a.batch, a.queries, a.first, a.keys, a.window, a.documents != NULL, a.heads,
-              a.kv_heads, a.head_dim, together, (double)a.scale, (double)a.cap);
+              a.kv_heads, a.head_dim, together, (double)a.scale, (double)a.cap,
+              a.dropout.gone_below * 0x1p-32);
     a.q_stride = together ? row : q + 1;
     a.k_stride = a.v_stride = together ? row : kv;
     a.out_stride = q + 2;
@@ -358,6 +359,14 @@ static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct 
     }
 }
 
+/* A fifth of the weights goes, those of some heads of many. */
+static void drop_weights(struct dt_attention *a)
+{
+    a->dropout = (struct dt_dropout){77, (1u << 31) / 5 * 2, 1.25f};
+    a->all_heads = a->heads + 3;
+    a->first_head = 2;
+}
+
 static void attentions(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t shapes[][5] = {{1, 1, 1, 1, 1},   {2, 3, 2, 1, 4},    {1, 257, 2, 2, 16},
@@ -365,16 +374,17 @@ static void attentions(const struct dt_ops *ops, struct dt_stream *s, struct kit
                                        {3, 1, 2, 2, 5},   {1, 320, 4, 1, 12}, {1, 40, 1, 1, 300},
                                        {1, 777, 2, 1, 64}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        for (int together = 0; together < 2; together++) {
+        for (int how = 0; how < 4; how++) {
             const size_t *h = shapes[i];
-            one_attention(ops, s, k,
-                          (struct dt_attention){.batch = h[0],
-                                                .queries = h[1],
-                                                .keys = h[1],
-                                                .heads = h[2],
-                                                .kv_heads = h[3],
-                                                .head_dim = h[4]},
-                          together);
+            struct dt_attention a = {.batch = h[0],
+                                     .queries = h[1],
+                                     .keys = h[1],
+                                     .heads = h[2],
+                                     .kv_heads = h[3],
+                                     .head_dim = h[4]};
+            if (how & 2)
+                drop_weights(&a);
+            one_attention(ops, s, k, a, how & 1);
             kit_free(k);
         }
     }
@@ -411,19 +421,21 @@ static void parts_of_attention(const struct dt_ops *ops, struct dt_stream *s, st
         {2, 600, 600, 0, 0, 256},   {1, 600, 600, 0, 0, 300}, {2, 300, 640, 300, 0, 77},
         {2, 300, 640, 300, 50, 77},
     };
-    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
-        struct dt_attention a = {.batch = rows[i / 2].batch,
-                                 .queries = rows[i / 2].queries,
-                                 .keys = rows[i / 2].keys,
-                                 .first = rows[i / 2].first,
-                                 .window = rows[i / 2].window,
+    for (size_t i = 0; i < 4 * sizeof rows / sizeof rows[0]; i++) {
+        struct dt_attention a = {.batch = rows[i / 4].batch,
+                                 .queries = rows[i / 4].queries,
+                                 .keys = rows[i / 4].keys,
+                                 .first = rows[i / 4].first,
+                                 .window = rows[i / 4].window,
                                  .heads = 4,
                                  .kv_heads = 2,
                                  .head_dim = 12};
         a.scale = i % 2 ? 0.4f : 0;
         a.cap = i % 2 ? 2 : 0;
-        if (rows[i / 2].document > 0)
-            a.documents = documents_of(k, a.batch, a.keys, rows[i / 2].document);
+        if (i & 2)
+            drop_weights(&a);
+        if (rows[i / 4].document > 0)
+            a.documents = documents_of(k, a.batch, a.keys, rows[i / 4].document);
         one_attention(ops, s, k, a, a.queries == a.keys);
         kit_free(k);
     }
@@ -449,6 +461,7 @@ static void repeats(const struct dt_ops *ops, struct dt_stream *s, struct kit *k
                              .k_stride = 3 * C,
                              .v_stride = 3 * C,
                              .out_stride = C};
+    drop_weights(&a);
     float *x = kit_numbers(k, N * C), *dout = kit_numbers(k, N * C);
     float *first[4] = {NULL};
     static const size_t sizes[] = {N * 3 * C, N * C, N * 3 * C, 3 * C * C};

@@ -4,6 +4,7 @@
  * says. And conversions between types, against what the formats define. */
 #include "tests/runtime/ops_kit.h"
 #include "worker_runtime/device/device.h"
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/half.h"
 #include "worker_runtime/ops/ops.h"
 
@@ -316,6 +317,14 @@ static void attention_backward(struct function *f)
     ref->attention_backward(&a, f->dx[0], f->dx[1], f->dx[2], f->out, f->weight, NULL);
 }
 
+/* A third of the weights goes, those of some heads of many. */
+static void drop_weights(struct dt_attention *a)
+{
+    a->dropout = (struct dt_dropout){31, UINT32_MAX / 3, 1.5f};
+    a->all_heads = a->heads + 3;
+    a->first_head = 2;
+}
+
 TEST(gradients_of_attention)
 {
     struct kit k = {.state = 5};
@@ -347,7 +356,7 @@ TEST(gradients_of_attention_that_is_scaled_and_capped)
 {
     struct kit k = {.state = 9};
     float logsum[2 * 4 * 7];
-    for (int how = 1; how < 4; how++) {
+    for (int how = 1; how < 8; how++) {
         struct dt_attention a = {.batch = 2,
                                  .queries = 7,
                                  .keys = 7,
@@ -361,7 +370,9 @@ TEST(gradients_of_attention_that_is_scaled_and_capped)
                                  .v_stride = 10,
                                  .out_stride = 20,
                                  .logsum = logsum};
-        CHECK_ROW("scale %g, cap %g", (double)a.scale, (double)a.cap);
+        if (how & 4)
+            drop_weights(&a);
+        CHECK_ROW("scale %g, cap %g, dropout %d", (double)a.scale, (double)a.cap, how & 4);
         check_function(&k, &(struct function){.n = {14 * 20, 14 * 10, 14 * 10},
                                               .n_out = 14 * 20,
                                               .how = &a,
@@ -401,7 +412,7 @@ TEST(gradients_of_attention_over_parts_of_sequences)
     struct kit k = {.state = 8};
     float logsum[2 * 4 * 5];
     int32_t documents[] = {0, 0, 2, 2, 2, 2, 6, 6, 6, 0, 0, 0, 0, 4, 4, 4, 4, 4};
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 8; how++) {
         struct dt_attention a = {.batch = 2,
                                  .queries = 5,
                                  .keys = 9,
@@ -416,7 +427,9 @@ TEST(gradients_of_attention_over_parts_of_sequences)
                                  .v_stride = 10,
                                  .out_stride = 20,
                                  .logsum = logsum};
-        CHECK_ROW("window %zu, documents %d", a.window, a.documents != NULL);
+        if (how & 4)
+            drop_weights(&a);
+        CHECK_ROW("window %zu, documents %d, dropout %d", a.window, a.documents != NULL, how & 4);
         check_function(&k, &(struct function){.n = {10 * 20, 18 * 10, 18 * 10},
                                               .n_out = 10 * 20,
                                               .how = &a,
@@ -697,6 +710,65 @@ TEST(dropout_keeps_the_mean_and_hangs_on_the_place_alone)
     d.start += K;
     ref->dropout(&d, N - K, later, false, x + K, NULL);
     CHECK_BYTES(later, (N - K) * sizeof *later, out + K, (N - K) * sizeof *out);
+    kit_free(&k);
+}
+
+/* Of HEADS heads from FIRST on of four: all weights of a query are alike, and what of each is left
+ * stands in OUT at its key. */
+static void show_weights(struct kit *k, size_t first, size_t heads, float *out)
+{
+    enum { B = 2, T = 40 };
+    float *zero = kit_alloc(k, B * T * heads * T * sizeof *zero);
+    float *v = kit_alloc(k, B * T * T * sizeof *v);
+    struct dt_attention a = {.batch = B,
+                             .queries = T,
+                             .keys = T,
+                             .heads = heads,
+                             .kv_heads = 1,
+                             .head_dim = T,
+                             .q_stride = heads * T,
+                             .k_stride = T,
+                             .v_stride = T,
+                             .out_stride = heads * T,
+                             .q = zero,
+                             .k = zero,
+                             .v = v,
+                             .logsum = kit_alloc(k, B * heads * T * sizeof(float)),
+                             .dropout = {.start = 5, .gone_below = 1u << 30, .scale = 4.0f / 3},
+                             .all_heads = 4,
+                             .first_head = first};
+    for (size_t s = 0; s < B * T; s++)
+        v[s * T + s % T] = 1;
+    ref->attention_forward(&a, out, NULL);
+}
+
+/* A quarter goes, by the number of sample, head, query and key; a rank with some of the heads finds
+ * the same as one with all. */
+TEST(weights_of_attention_go_by_their_numbers)
+{
+    enum { B = 2, T = 40, H = 4, HALF = 2 };
+    struct kit k = {.state = 3};
+    float *all = kit_alloc(&k, B * T * H * T * sizeof *all);
+    float *half = kit_alloc(&k, B * T * HALF * T * sizeof *half);
+    size_t gone = 0, seen = 0;
+    show_weights(&k, 0, H, all);
+    show_weights(&k, HALF, HALF, half);
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t t = 0; t < T; t++)
+                for (size_t s = 0; s <= t; s++) {
+                    uint32_t bits = dt_chance_bits(5, ((b * H + h) * T + t) * T + s);
+                    float want = bits < 1u << 30 ? 0 : 4.0f / 3 / (float)(t + 1);
+                    float is = all[((b * T + t) * H + h) * T + s];
+                    gone += is == 0;
+                    seen++;
+                    CHECK_ROW("sample %zu, head %zu, query %zu, key %zu: %g", b, h, t, s,
+                              (double)is);
+                    CHECK(fabsf(is - want) <= 1e-6f);
+                    CHECK(h < HALF || is == half[((b * T + t) * HALF + h - HALF) * T + s]);
+                }
+    CHECK_ROW("%zu of %zu gone", gone, seen);
+    CHECK(gone > seen * 23 / 100 && gone < seen * 27 / 100);
     kit_free(&k);
 }
 

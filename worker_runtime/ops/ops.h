@@ -66,6 +66,14 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
 
 #define DT_GPU_HEAD_DIM_MOST 256 /* of attention on a GPU; a CPU takes any */
 
+/* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
+ * none where that is 0. What stays is multiplied by SCALE. */
+struct dt_dropout {
+    uint64_t start;
+    uint32_t gone_below;
+    float scale;
+};
+
 /* Causal attention. Of each sequence there are KEYS keys, at positions 0 to keys - 1, and QUERIES
  * queries, at positions first to first + queries - 1, which are positions of keys too. A query at
  * position p reads the keys up to p, those of its own document, and of them the last WINDOW.
@@ -73,7 +81,10 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
  * A score is SCALE times the product of a query and a key, and where there is a CAP,
  * cap * tanh(score / cap), which is never beyond it.
  *
- * Query head h reads key/value head h / (heads / kv_heads). Strides are from row to row. */
+ * Query head h reads key/value head h / (heads / kv_heads). Strides are from row to row.
+ *
+ * The weights of a query, once they sum to 1, lose what DROPOUT takes; the logsum knows nothing of
+ * it. On a processor alone: elsewhere it takes nothing. */
 struct dt_attention {
     size_t batch, queries, keys, first;
     size_t window; /* 0: all */
@@ -85,8 +96,21 @@ struct dt_attention {
     float cap;   /* 0: none */
     size_t q_stride, k_stride, v_stride, out_stride;
     const dt_elem *q, *k, *v;
-    float *logsum; /* [batch, heads, queries]: written forward, read backward */
+    float *logsum;             /* [batch, heads, queries]: written forward, read backward */
+    struct dt_dropout dropout; /* of weights, by dt_attention_weight(); zeroed: none */
+    size_t all_heads;          /* of the model, of which those here are from FIRST_HEAD on */
+    size_t first_head;
 };
+
+/* The number among all weights, by which dropout knows it, of what head H of sequence B gives the
+ * first key for the query at POSITION; those of other keys follow. It is the same on each rank that
+ * has some of the heads, or of the queries. */
+static inline uint64_t dt_attention_weight(const struct dt_attention *a, size_t b, size_t h,
+                                           size_t position)
+{
+    uint64_t head = (uint64_t)b * a->all_heads + a->first_head + h;
+    return (head * a->keys + position) * a->keys;
+}
 
 /* The first key that the query at POSITION of sequence B reads; the last is its own position. It
  * never falls from one position to the next. DOCUMENTS is read here. */
@@ -104,14 +128,6 @@ struct dt_cross_entropy {
     float cap; /* the loss is of cap * tanh(logit / cap), the gradients are those of logits; 0: none
                 */
     const float *weights; /* [rows]: by which the gradients of each are multiplied too; NULL: 1 */
-};
-
-/* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
- * none where that is 0. What stays is multiplied by SCALE. */
-struct dt_dropout {
-    uint64_t start;
-    uint32_t gone_below;
-    float scale;
 };
 
 /* COUNT numbers in NF4, PACKED as ops/nf4.h has them; each is rounded to TYPE. */

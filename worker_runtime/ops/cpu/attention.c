@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/cpu/blas.h"
 #include "worker_runtime/ops/cpu/cpu.h"
 #include "worker_runtime/ops/cpu/math.h"
@@ -206,6 +207,7 @@ static void soften(const struct dt_attention *a, float *scores, const struct mee
 
 /* Where one head of one sequence lies in each array. */
 struct head {
+    size_t h; /* its number */
     const float *q, *k, *v, *out, *dout;
     float *logsum, *fout, *dq, *dk, *dv;
 };
@@ -218,7 +220,8 @@ static struct head find_head(const struct job *j, size_t b, size_t h)
     size_t q = query * a->q_stride + h * a->head_dim;
     size_t out = query * a->out_stride + h * a->head_dim;
     size_t k = key * a->k_stride + kv, v = key * a->v_stride + kv;
-    struct head at = {.q = (const float *)a->q + q,
+    struct head at = {.h = h,
+                      .q = (const float *)a->q + q,
                       .k = (const float *)a->k + k,
                       .v = (const float *)a->v + v,
                       .logsum = a->logsum + (b * a->heads + h) * a->queries};
@@ -232,6 +235,30 @@ static struct head find_head(const struct job *j, size_t b, size_t h)
         at.fout = j->out + out;
     }
     return at;
+}
+
+/* What dropout leaves of N numbers in X, the first of which is number AT of all. */
+static void drop_row(const struct dt_dropout *d, uint64_t at, size_t n, float *x)
+{
+    const uint64_t start = d->start + at;
+    const uint32_t gone_below = d->gone_below;
+    const float scale = d->scale;
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        x[i] = dt_chance_bits(start, i) < gone_below ? 0 : x[i] * scale;
+}
+
+/* The same of a block's weights, or of their gradients, of head H. */
+static void drop(const struct dt_attention *a, size_t h, const struct meeting *m, float *x)
+{
+    if (a->dropout.gone_below == 0)
+        return;
+    for (size_t row = 0; row < m->t.to - m->t.from; row++, x += KEYS) {
+        size_t position = a->first + m->t.from + row;
+        struct dt_range n = visible(a, m->b, position, m->from, m->keys);
+        uint64_t weight = dt_attention_weight(a, m->b, h, position);
+        drop_row(&a->dropout, weight + m->from + n.from, n.to - n.from, x + n.from);
+    }
 }
 
 /* A chunk of keys, and the queries T.. of sequence B, of which some may read it. */
@@ -253,6 +280,7 @@ static void forward_chunk(const struct job *j, size_t b, const struct head *at, 
              w->scores);
         cap_scores(a, rows, m.keys, w->scores);
         soften(a, w->scores, &m, w->largest + row, w->sum + row, out);
+        drop(a, at->h, &m, w->scores);
         dt_blas_gemm(&(struct dt_gemm){.m = rows,
                                        .n = dim,
                                        .k = m.keys,
@@ -372,7 +400,9 @@ static void backward_block(const struct job *j, const struct head *at, struct sc
     meet(rows, keys, dim, j->scale, q, a->q_stride, k, w->scores);
     cap_scores(a, rows, keys, w->scores);
     meet(rows, keys, dim, 1, dout, a->out_stride, v, w->dscores);
+    drop(a, at->h, m, w->dscores);
     unsoften(a, at, w, m);
+    drop(a, at->h, m, w->scores);
     pull_back(rows, keys, dim, 1, w->scores, dout, a->out_stride, at->dv + from * a->v_stride,
               a->v_stride);
     pull_back(rows, keys, dim, j->scale, w->dscores, q, a->q_stride, at->dk + from * a->k_stride,

@@ -8,7 +8,11 @@
  * Kept for the way back is one number a query: logsum = log(sum of exp(score)), for with it any
  * weight is found again as p[s] = exp(score[s] - logsum).
  *
+ * With dropout out[t] is the sum of m[s] p[s] v[s]: m is 0 where the weight goes, and else what
+ * makes up for those.
+ *
  * Several query heads may read one key/value head; then its gradients are sums over them. */
+#include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/reference/reference.h"
 
 #include <assert.h>
@@ -23,6 +27,7 @@ struct query {
     size_t logsum;     /* where the query's logsum is */
     size_t kv_head;    /* h / (heads / kv_heads) */
     size_t begin, end; /* the keys it reads */
+    uint64_t weight;   /* dt_attention_weight() */
     double scale;
 };
 
@@ -33,6 +38,7 @@ static struct query find_query(const struct dt_attention *a, size_t b, size_t h,
     q.kv_head = h / (a->heads / a->kv_heads);
     q.begin = dt_attention_begins(a, b, a->first + t);
     q.end = a->first + t + 1;
+    q.weight = dt_attention_weight(a, b, h, a->first + t);
     q.q = (const float *)a->q + q.row * a->q_stride + h * a->head_dim;
     q.k = (const float *)a->k + q.key_row * a->k_stride + q.kv_head * a->head_dim;
     q.v = (const float *)a->v + q.key_row * a->v_stride + q.kv_head * a->head_dim;
@@ -65,6 +71,16 @@ static double find_logsum(const struct dt_attention *a, const struct query *q)
     return largest + log(sum);
 }
 
+/* By which dropout multiplies the weight of key S. */
+static double left_of(const struct dt_attention *a, const struct query *q, size_t s)
+{
+    const struct dt_dropout *d = &a->dropout;
+    if (d->gone_below == 0)
+        return 1;
+    bool gone = dt_chance_bits(d->start, q->weight + s) < d->gone_below;
+    return gone ? 0 : (double)d->scale;
+}
+
 static void forward(const struct dt_attention *a, float *out, size_t b, size_t h, size_t t)
 {
     struct query q = find_query(a, b, h, t);
@@ -73,7 +89,7 @@ static void forward(const struct dt_attention *a, float *out, size_t b, size_t h
     out += q.row * a->out_stride + h * a->head_dim;
     memset(out, 0, a->head_dim * sizeof *out);
     for (size_t s = q.begin; s < q.end; s++) {
-        double p = exp(score(a, &q, s) - logsum);
+        double p = exp(score(a, &q, s) - logsum) * left_of(a, &q, s);
         for (size_t d = 0; d < a->head_dim; d++)
             out[d] += (float)(p * q.v[s * a->v_stride + d]);
     }
@@ -95,10 +111,10 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
         memset(x + n * stride, 0, width * sizeof *x);
 }
 
-/* dp[s] = dout . v[s]. Through the softmax, dscore[s] = p[s] * (dp[s] - sum over s' of p dp), and
- * that sum is dout . out, as out is the sum of p v. Through a cap it becomes smaller by
- * 1 - (score / cap)^2, the slope of tanh. Then
- *   dq += dscore[s] k[s] / sqrt(D),  dk[s] += dscore[s] q / sqrt(D),  dv[s] += p[s] dout. */
+/* dp[s] = m[s] dout . v[s]. Through the softmax, dscore[s] = p[s] * (dp[s] - sum over s' of p dp),
+ * and that sum is dout . out, as out is the sum of m p v. Through a cap it becomes smaller by 1 -
+ * (score / cap)^2, the slope of tanh. Then
+ *   dq += dscore[s] k[s] / sqrt(D),  dk[s] += dscore[s] q / sqrt(D),  dv[s] += m[s] p[s] dout. */
 static void backward(const struct dt_attention *a, const struct query *q, float *dq, float *dk,
                      float *dv, const float *out, const float *dout)
 {
@@ -107,12 +123,13 @@ static void backward(const struct dt_attention *a, const struct query *q, float 
     for (size_t s = q->begin; s < q->end; s++) {
         const float *k = q->k + s * a->k_stride, *v = q->v + s * a->v_stride;
         double x = score(a, q, s), part = a->cap > 0 ? x / (double)a->cap : 0;
-        double p = exp(x - logsum);
-        double dscore = p * (dot(a->head_dim, dout, v) - average) * (1 - part * part) * q->scale;
+        double p = exp(x - logsum), left = left_of(a, q, s);
+        double dp = left * dot(a->head_dim, dout, v);
+        double dscore = p * (dp - average) * (1 - part * part) * q->scale;
         for (size_t d = 0; d < a->head_dim; d++) {
             dq[d] += (float)(dscore * k[d]);
             dk[s * a->k_stride + d] += (float)(dscore * q->q[d]);
-            dv[s * a->v_stride + d] += (float)(p * dout[d]);
+            dv[s * a->v_stride + d] += (float)(left * p * dout[d]);
         }
     }
 }
