@@ -11,6 +11,7 @@
  * dropout five in all. To keep it would take as much memory as all that a block keeps. */
 #include "worker_runtime/model/adapter.h"
 
+#include "worker_runtime/model/dropout.h"
 #include "worker_runtime/model/linear.h"
 #include "worker_runtime/model/weight.h"
 #include "worker_runtime/ops/by_chance.h"
@@ -111,27 +112,18 @@ static struct dt_magnitude magnitude_of(const struct dt_block *b, const struct d
 static struct dt_dropout dropout_of(const struct dt_block *b, const struct dt_lora_pair *p)
 {
     return (struct dt_dropout){
-        .start = dt_mix(b->adapters.chance + p->tensor) + b->adapters.first_row * p->in,
+        .start = dt_mix(b->adapters.chance + p->tensor),
         .gone_below = b->adapters.gone_below,
         .scale = b->adapters.dropout_scale,
     };
 }
 
-/* OUT = what dropout leaves of what P is fed with, X; ADD: +=. What goes hangs on where a row
- * stands in the run, so ranks that share samples go from one piece of a sample to the next. */
-static void drop_rows(const struct dt_block *b, const struct dt_lora_pair *p, char *out, bool add,
-                      const char *x)
+/* OUT = what dropout leaves of what P is fed with, X; ADD: +=. */
+static void drop_rows(const struct dt_block *b, const struct dt_lora_pair *p, dt_elem *out,
+                      bool add, const dt_elem *x)
 {
-    const struct dt_dropout all = dropout_of(b, p);
-    size_t run = b->context ? dt_pieces_length(&b->pieces) : b->rows;
-    size_t elem = dt_dtype_size(b->ops->elem);
-    for (size_t row = 0; row < b->rows; row += run) {
-        struct dt_dropout d = all;
-        size_t sample, place = dt_pieces_place(&b->pieces, b->batch, row, &sample);
-        size_t at = row * p->in * elem;
-        d.start += (sample * b->pieces.positions + place) * p->in;
-        b->ops->dropout(&d, run * p->in, out + at, add, x + at, b->stream);
-    }
+    const struct dt_dropout d = dropout_of(b, p);
+    dt_drop_rows(b, &d, p->in, out, add, x);
 }
 
 /* X as the adapter P gets it. */

@@ -25,10 +25,10 @@ struct dt_adapters {
     char *grads;        /* laid out alike; NULL when going forward */
     float *rnorms;      /* of each output, from its layer's way forward on; NULL: no magnitudes */
     /* Dropout of what they are fed with, as struct dt_dropout has it; GONE_BELOW 0: none. CHANCE is
-     * the block's, and FIRST_ROW the number of its first row among all rows of the run. */
+     * the block's. */
     uint32_t gone_below;
     float dropout_scale;
-    uint64_t chance, first_row;
+    uint64_t chance;
     struct dt_device *device;
 };
 
@@ -37,7 +37,8 @@ struct dt_block {
     const struct dt_ops *ops;
     struct dt_stream *stream;
     size_t batch, positions, rows; /* POSITIONS: of each sample here */
-    size_t own_rows; /* of the stream and of norms: fewer where the team shares rows */
+    size_t own_rows;       /* of the stream and of norms: fewer where the team shares rows */
+    uint64_t first_sample; /* its number among all samples of the run */
     /* Position of the first row. What stands before it was read earlier, and is in front of
      * kept->qkv; there is one sample then. */
     size_t first;

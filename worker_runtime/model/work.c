@@ -136,7 +136,6 @@ static struct dt_adapters adapters_of(const struct dt_transformer *t, const stru
         .gone_below = drops ? (uint32_t)(l->dropout * 0x1p32f) : 0,
         .dropout_scale = 1 / (1 - l->dropout),
         .chance = dt_mix(l->seed + 1) + w->block * CHANCES,
-        .first_row = slot_of(t, w)->first_sample * t->options.positions,
         .device = t->device,
     };
 }
@@ -160,6 +159,7 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .batch = w->batch,
         .positions = w->positions,
         .first = w->first,
+        .first_sample = slot->first_sample,
         .rows = rows_of(w),
         .own_rows = dt_rows_own(t->options.team, rows_of(w)),
         .window = dt_shape_window(&t->shape, w->block),
