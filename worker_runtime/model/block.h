@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+enum dt_branch { DT_BRANCH_ATTENTION, DT_BRANCH_MLP };
+
 /* The adapters of a block's linear layers; count 0: it has none. */
 struct dt_adapters {
     const struct dt_lora_pair *pairs;
@@ -49,6 +51,8 @@ struct dt_block {
     const char *params;       /* the unit's */
     char *grads;              /* laid out alike; NULL when going forward, or where it is frozen */
     struct dt_adapters adapters;
+    /* Of attention's weights, and of what the branches give; gone_below 0: nothing goes. */
+    struct dt_dropout drop_weights, drop_branch[2];
     const float *speeds;  /* of rotary positions */
     float rope_scale;     /* of what they turn */
     const size_t *offset; /* of each tensor in the unit, in bytes: DT_GPT2_C_FC_WEIGHT, ... */
@@ -113,7 +117,7 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     size_t q = s->heads * s->head_dim, k = s->kv_heads * s->head_dim;
     size_t elem = dt_dtype_size(b->ops->elem);
     const char *qkv = b->kept->qkv, *keys = qkv - b->first * (q + 2 * k) * elem;
-    return (struct dt_attention){
+    struct dt_attention a = {
         .batch = b->batch,
         .queries = b->positions,
         .keys = b->first + b->positions,
@@ -133,7 +137,13 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
         .k = keys + q * elem,
         .v = keys + (q + k) * elem,
         .logsum = b->kept->logsum,
+        .dropout = b->drop_weights,
+        .all_heads = b->team ? (size_t)dt_coll_size(b->team->group) * s->heads : s->heads,
+        .first_head = b->team ? (size_t)b->team->index * s->heads : 0,
     };
+    size_t all = b->pieces.positions; /* of a sample, which all are keys once they are gathered */
+    a.dropout.start += b->first_sample * a.all_heads * all * all;
+    return a;
 }
 
 /* spread.h and swap.h */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPT-2's block: LayerNorm with bias, one matrix for queries, keys and values, GELU. Weights are
  * stored [in, out]. */
+#include "worker_runtime/model/dropout.h"
 #include "worker_runtime/model/linear.h"
 
 static struct dt_norm norm(const struct dt_block *b, int which)
@@ -42,6 +43,25 @@ static struct dt_linear linear(const struct dt_block *b, size_t weight)
     return l;
 }
 
+/* What the branch has given becomes, where it is, what it adds to the stream. */
+static void leave_branch(const struct dt_block *b, enum dt_branch branch)
+{
+    const struct dt_dropout *d = &b->drop_branch[branch];
+    if (d->gone_below > 0)
+        dt_drop_rows(b, d, b->shape->width, dt_block_branch(b), false, dt_block_branch(b));
+}
+
+/* The gradient of what the branch has given: the stream's, or in normed, which is of no use yet,
+ * what dropout leaves of it. */
+static const dt_elem *enter_branch(const struct dt_block *b, enum dt_branch branch)
+{
+    const struct dt_dropout *d = &b->drop_branch[branch];
+    if (d->gone_below == 0)
+        return b->dstream;
+    dt_drop_rows(b, d, b->shape->width, dt_block_normed(b), false, b->dstream);
+    return dt_block_normed(b);
+}
+
 void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add, bool output)
 {
     const struct dt_kept *kept = b->kept;
@@ -60,11 +80,14 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
     dt_linear_column_forward(b, &c_attn, kept->qkv, s->normed);
     dt_block_attention_forward(b, &attention);
     dt_linear_row_forward(b, &attn_proj, dt_block_branch(b), kept->attended);
+    leave_branch(b, DT_BRANCH_ATTENTION);
 
     dt_linear_columns_begin(b, &ln_2, kept->middle, b->input, dt_block_branch(b));
     dt_linear_column_gelu_forward(b, &c_fc, s->wide, kept->pre, s->normed);
-    if (output)
-        dt_linear_row_forward(b, &mlp_proj, dt_block_branch(b), s->wide);
+    if (!output)
+        return;
+    dt_linear_row_forward(b, &mlp_proj, dt_block_branch(b), s->wide);
+    leave_branch(b, DT_BRANCH_MLP);
 }
 
 /* wide: what the GELU gave, again; dwide: its gradient, then that of what went into it. */
@@ -78,7 +101,7 @@ static void mlp_backward(const struct dt_block *b)
     size_t n = b->rows * b->shape->inner;
 
     ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
-    dt_linear_row_backward(b, &mlp_proj, s->dwide, s->wide, b->dstream);
+    dt_linear_row_backward(b, &mlp_proj, s->dwide, s->wide, enter_branch(b, DT_BRANCH_MLP));
     ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
 
     dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);
@@ -96,7 +119,8 @@ static void attention_backward(const struct dt_block *b)
     struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
 
     struct dt_attention attention = dt_block_attention(b);
-    dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended, b->dstream);
+    dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended,
+                           enter_branch(b, DT_BRANCH_ATTENTION));
     dt_block_attention_backward(b, &attention, s->wide, s->branch);
 
     dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);

@@ -71,6 +71,9 @@ struct dt_shape {
     bool weigh_picks;     /* weights of those that a token goes through are made to sum to 1 */
     bool balance_experts; /* BALANCE_SHARE of the routers' auxiliary loss joins the loss */
     float balance_share;
+    /* Of training alone: which share of numbers becomes 0, of the stream at its start, of what each
+     * branch adds to it, and of attention's weights. */
+    float embedding_dropout, branch_dropout, attention_dropout;
     /* Nothing in training depends on these: they go from the config.json that is read into those
      * that are written, for programs that generate text. */
     struct dt_token_ids bos, eos, pad;
@@ -100,6 +103,11 @@ bool dt_shape_is_local(const struct dt_shape *s, size_t layer);
 static inline size_t dt_shape_own_experts(const struct dt_shape *s)
 {
     return s->expert_parts > 1 ? s->experts / s->expert_parts : s->experts;
+}
+
+static inline bool dt_shape_drops(const struct dt_shape *s)
+{
+    return s->embedding_dropout > 0 || s->branch_dropout > 0 || s->attention_dropout > 0;
 }
 
 /* What a norm adds to its weights. */

@@ -93,6 +93,7 @@ static struct dt_attention of_heads(const struct dt_block *b, const struct dt_at
     own.queries = own.keys = b->pieces.positions;
     own.heads = a->heads / ranks(b);
     own.kv_heads = a->kv_heads / ranks(b);
+    own.first_head = a->first_head + b->pieces.rank * own.heads;
     own.out_stride = own.heads * a->head_dim;
     own.q_stride = own.k_stride = own.v_stride = own.out_stride + 2 * own.kv_heads * a->head_dim;
     own.q = qkv;

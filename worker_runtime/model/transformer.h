@@ -26,6 +26,7 @@ struct dt_transformer_options {
     const int32_t *documents;
     bool timed;   /* wait for the device wherever forward and backward change, to tell them apart */
     bool weighed; /* dt_transformer_weigh() will be called */
+    uint64_t seed;              /* of what goes by the shape's dropout */
     bool op_by_op;              /* no tapes, even where the device gains by them */
     const struct dt_lora *lora; /* the adapters there may be; NULL: none. It outlives all. */
     /* The model, then frozen, is kept as dt_packed_tensors() lays it out; numbers that come out of

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker_runtime/model/block.h"
+#include "worker_runtime/model/dropout.h"
 #include "worker_runtime/model/experts.h"
 #include "worker_runtime/model/head.h"
 #include "worker_runtime/ops/by_chance.h"
@@ -14,6 +15,9 @@
 #define CHANCES 14
 _Static_assert((int)DT_LLAMA_DOWN < CHANCES && (int)DT_GPT2_BLOCK_TENSORS <= CHANCES,
                "no two alike");
+
+/* Where the model itself drops. */
+enum place { DROP_EMBEDDING, DROP_WEIGHTS, DROP_ATTENTION, DROP_MLP, PLACES };
 
 /* So GPT-2's are named where either's are meant. */
 _Static_assert((int)DT_GPT2_WTE == (int)DT_LLAMA_EMBED_TOKENS, "tokens come first");
@@ -91,33 +95,16 @@ static void scale_words(const struct dt_transformer *t, const struct dt_work *w,
     t->device->ops->dropout(&by, own_numbers(t, w), x, false, x, t->device->stream);
 }
 
-/* Where ranks share the words, one has the word of a row, and one, the first, adds its position. */
-static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
+/* SHARE of what is at PLACE of a block. Of training alone. */
+static struct dt_dropout dropout_of(const struct dt_transformer *t, const struct dt_work *w,
+                                    enum place place, float share)
 {
-    struct dt_team *team = t->options.team;
-    bool placed = t->shape.family == DT_GPT2 && dt_team_is_first(team);
-    struct dt_embedding e = embedding(t, w);
-    const char *token = w->adapters ? w->adapters : w->params + t->embed_at[DT_GPT2_WTE];
-    const struct dt_rows r = stream_of(t, w);
-    dt_elem *input = slot_of(t, w)->inputs[0];
-    dt_elem *all = dt_rows_shared(&r) ? t->a.scratch.branch : input;
-    t->device->ops->embedding_forward(
-        &e, all, token, placed ? w->params + t->embed_at[DT_GPT2_WPE] : NULL, t->device->stream);
-    dt_rows_sum(&r, all, input);
-    scale_words(t, w, input);
-}
-
-static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
-{
-    bool gpt2 = t->shape.family == DT_GPT2;
-    struct dt_embedding e = embedding(t, w);
-    char *dtoken = w->dadapters ? w->dadapters : w->grads + t->embed_at[DT_GPT2_WTE];
-    char *dposition = gpt2 && w->grads ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL;
-    const struct dt_rows r = stream_of(t, w);
-    scale_words(t, w, slot_of(t, w)->dstream);
-    t->device->ops->embedding_backward(
-        &e, dtoken, dposition, dt_rows_gather(&r, t->a.scratch.normed, slot_of(t, w)->dstream),
-        t->device->stream);
+    uint64_t chance = dt_mix(t->options.seed + 2) + w->block * PLACES + place;
+    return (struct dt_dropout){
+        .start = dt_mix(chance),
+        .gone_below = w->train ? (uint32_t)(share * 0x1p32f) : 0,
+        .scale = 1 / (1 - share),
+    };
 }
 
 /* Dropout is of training alone. */
@@ -174,6 +161,9 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .team = t->options.team,
         .experts = t->options.experts,
         .adapters = adapters_of(t, w),
+        .drop_weights = dropout_of(t, w, DROP_WEIGHTS, t->shape.attention_dropout),
+        .drop_branch = {dropout_of(t, w, DROP_ATTENTION, t->shape.branch_dropout),
+                        dropout_of(t, w, DROP_MLP, t->shape.branch_dropout)},
         .offset = t->block_at,
         .count = t->block_count,
         .nf4 = t->options.nf4,
@@ -185,6 +175,45 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .kept = &slot->kept[w->block],
         .scratch = &t->a.scratch,
     };
+}
+
+static void drop_embedding(const struct dt_transformer *t, const struct dt_work *w, dt_elem *x)
+{
+    const struct dt_dropout d = dropout_of(t, w, DROP_EMBEDDING, t->shape.embedding_dropout);
+    const struct dt_block b = block_of(t, w);
+    if (d.gone_below > 0)
+        dt_drop_rows(&b, &d, t->shape.width, x, false, x);
+}
+
+/* Where ranks share the words, one has the word of a row, and one, the first, adds its position. */
+static void embed_forward(struct dt_transformer *t, const struct dt_work *w)
+{
+    struct dt_team *team = t->options.team;
+    bool placed = t->shape.family == DT_GPT2 && dt_team_is_first(team);
+    struct dt_embedding e = embedding(t, w);
+    const char *token = w->adapters ? w->adapters : w->params + t->embed_at[DT_GPT2_WTE];
+    const struct dt_rows r = stream_of(t, w);
+    dt_elem *input = slot_of(t, w)->inputs[0];
+    dt_elem *all = dt_rows_shared(&r) ? t->a.scratch.branch : input;
+    t->device->ops->embedding_forward(
+        &e, all, token, placed ? w->params + t->embed_at[DT_GPT2_WPE] : NULL, t->device->stream);
+    dt_rows_sum(&r, all, input);
+    scale_words(t, w, input);
+    drop_embedding(t, w, input);
+}
+
+static void embed_backward(struct dt_transformer *t, const struct dt_work *w)
+{
+    bool gpt2 = t->shape.family == DT_GPT2;
+    struct dt_embedding e = embedding(t, w);
+    char *dtoken = w->dadapters ? w->dadapters : w->grads + t->embed_at[DT_GPT2_WTE];
+    char *dposition = gpt2 && w->grads ? w->grads + t->embed_at[DT_GPT2_WPE] : NULL;
+    const struct dt_rows r = stream_of(t, w);
+    drop_embedding(t, w, slot_of(t, w)->dstream);
+    scale_words(t, w, slot_of(t, w)->dstream);
+    t->device->ops->embedding_backward(
+        &e, dtoken, dposition, dt_rows_gather(&r, t->a.scratch.normed, slot_of(t, w)->dstream),
+        t->device->stream);
 }
 
 static void block_forward(struct dt_transformer *t, const struct dt_work *w, bool output)
@@ -326,12 +355,14 @@ static void tell(void *arg)
     }
 }
 
-/* A recording is of use where the same work comes again. The scale of the head's gradients follows
- * from the targets of a step, and each step of packed documents has another number of them. */
+/* A recording is of use where the same work comes again, without chance in it. The scale of the
+ * head's gradients follows from the targets of a step, and each step of packed documents has
+ * another number of them. */
 static struct dt_tape *tape_for(const struct dt_transformer *t, const struct dt_work *w)
 {
     bool once = w->kind == DT_HEAD && w->train && t->options.documents;
-    return once ? NULL : t->tape;
+    bool drops = w->train && dt_shape_drops(&t->shape);
+    return once || drops ? NULL : t->tape;
 }
 
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
