@@ -238,6 +238,36 @@ TEST(heads_that_a_gpu_does_not_take_are_named)
     CHECK_OK(dt_config_check_gpu(&c, &err), err);
 }
 
+/* A GPU drops all but weights of attention, and says so of what it was given. */
+TEST(dropout_of_attention_is_for_processors)
+{
+    struct dt_err err;
+    struct dt_config other;
+    const char *gpt2 = file("gpt2.json", "{\"model\": {\"config\": {\"model_type\": \"gpt2\", "
+                                         "\"n_layer\": 1, \"n_embd\": 8, \"n_head\": 2, "
+                                         "\"n_positions\": 16, \"vocab_size\": 320}}}");
+    const char *llama = file(
+        "llama.json", "{\"model\": {\"config\": {\"model_type\": \"llama\", \"hidden_size\": 8, "
+                      "\"intermediate_size\": 8, \"num_hidden_layers\": 1, "
+                      "\"num_attention_heads\": 2, \"max_position_embeddings\": 16, "
+                      "\"vocab_size\": 320}}}");
+    const char *overrides[] = {"model.config.resid_pdrop=0.1", "model.config.embd_pdrop=0.2", NULL,
+                               NULL};
+    load(gpt2, NULL, overrides);
+    CHECK_OK(dt_config_check_gpu(&c, &err), err);
+    overrides[0] = "model.config.attn_pdrop=0.1";
+    load(gpt2, NULL, overrides);
+    CHECK_FAIL(dt_config_check_gpu(&c, &err), err,
+               "model.config.attn_pdrop: weights of attention are dropped on CPUs alone so far; "
+               "set it to 0, or train.device to \"cpu\"");
+    overrides[2] = "train.device=cuda";
+    CHECK_FAIL(dt_config_load(&other, gpt2, NULL, overrides, NULL, &err), err, "attn_pdrop: ");
+    overrides[0] = "model.config.attention_dropout=0.1";
+    overrides[1] = NULL;
+    load(llama, NULL, overrides);
+    CHECK_FAIL(dt_config_check_gpu(&c, &err), err, "model.config.attention_dropout: weights of");
+}
+
 TEST(an_error_names_the_source_that_has_the_key)
 {
     struct dt_err err;
@@ -304,11 +334,12 @@ TEST(a_model_s_file_takes_overrides_and_tells_what_it_leaves_out)
     const char *run = file("run.json", "{\"model\": {\"config\": \"hub.json\"}}");
     load(run, NULL, NULL);
     CHECK_EQ(c.model.shape.layers, 2);
-    CHECK(warned("/hub.json: resid_pdrop, embd_pdrop are above 0; dropout is not implemented"));
+    CHECK(near((double)c.model.shape.branch_dropout, 0.1));
     CHECK(warned("/hub.json: _commit_hash is not a known setting, and is ignored"));
     load(run, NULL, overrides);
     CHECK_EQ(c.model.shape.layers, 3);
-    CHECK(warned("model.config: embd_pdrop is above 0; dropout is not implemented"));
+    CHECK(c.model.shape.branch_dropout == 0);
+    CHECK(near((double)c.model.shape.embedding_dropout, 0.1));
     CHECK_FAIL(dt_config_load(&other, run, NULL, bad, NULL, &err), err,
                "model.config: n_embd 8 is no multiple of n_head 3");
     file("run.json", "{\"model\": {\"config\": \"nowhere.json\"}}");

@@ -356,6 +356,16 @@ TEST(the_stage_dpo_trains_on_pairs)
               "pref_beta, pref_loss, ref_model: the stage is sft, and it is ignored\n");
 }
 
+TEST(pairs_are_trained_on_without_the_dropout_of_the_model)
+{
+    static const char *const drops[] = {"model.config.attention_dropout=0.1", NULL};
+    struct dt_err err;
+    CHECK_OK(load("dataset: sums\n", drops, &err), err);
+    CHECK(near((double)c.model.shape.attention_dropout, 0.1));
+    CHECK_OK(load("dataset: pairs\nstage: dpo\n", drops, &err), err);
+    CHECK(!dt_shape_drops(&c.model.shape));
+}
+
 TEST(both_answers_fit_into_the_model)
 {
     static const char *const small[] = {"model.config.max_position_embeddings=1024", NULL};

@@ -145,7 +145,8 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {G ",\"n_head\":\"2\"}", "n_head: expected a whole number, found \"2\""},
         {G ",\"n_inner\":1e300}", "n_inner: expected a whole number from 1 to 1048576"},
         {G ",\"activation_function\":\"relu\"}", "activation_function: only \"gelu_new\" is implemented"},
-        {G ",\"resid_pdrop\":-0.1}", "resid_pdrop: expected a number from 0 to 1, found -0.1"},
+        {G ",\"resid_pdrop\":-0.1}", "resid_pdrop: expected a number from 0 to 0.99, found -0.1"},
+        {G ",\"attn_pdrop\":1}", "attn_pdrop: expected a number from 0 to 0.99, found 1"},
         {G ",\"scale_attn_weights\":false}", "scale_attn_weights: only true is implemented"},
         {G ",\"add_cross_attention\":true}", "add_cross_attention: only false is implemented"},
         {G ",\"initializer_range\":-1}", "initializer_range: expected a number from 0 to 1, found -1"},
@@ -587,14 +588,12 @@ TEST(layers_of_another_kind_than_the_family_has_are_refused)
 }
 
 /* What the hub has for GPT-2 and for SmolLM, with all that is beside the model itself. */
-TEST(dropout_and_keys_of_other_programs_are_noted_and_passed_over)
+TEST(keys_of_other_programs_are_noted_and_passed_over)
 {
     struct dt_shape s =
         shape_of(G ",\"n_head\":2,\"n_positions\":16,\"resid_pdrop\":0.1,\"embd_pdrop\":0.1,"
                    "\"attn_pdrop\":0.1,\"bos_token_id\":50256,\"eos_token_id\":50256}");
-    CHECK_STR(dt_buf_cstr(&notes),
-              "resid_pdrop, embd_pdrop, attn_pdrop are above 0; dropout is not "
-              "implemented, and training goes without\n");
+    CHECK_STR(dt_buf_cstr(&notes), "");
     CHECK(s.bos.count == 1 && s.bos.id[0] == 50256 && s.eos.count == 1 && s.pad.count == 0);
     s = shape_of(L ",\"num_attention_heads\":2,\"is_llama_config\":true,\"rope_interleaved\":false,"
                    "\"auto_map\":{\"AutoConfig\":\"x\"},\"sliding_window\":null,\"foo\":null,"
@@ -675,6 +674,28 @@ TEST(a_shape_inside_a_larger_document_is_named_from_its_root)
     CHECK_OK(dt_json_object(&doc, model, "config", &config, &err), err);
     CHECK_FAIL(dt_shape_read(&s, &doc, config, NULL, &err), err, "model.config.model_type: only");
     dt_json_finish(&doc);
+}
+
+/* Each key goes to its own place; a file without them drops nothing. */
+TEST(dropout_is_read_and_written)
+{
+    static const char keys[] = ",\"n_head\":2,\"n_positions\":16,\"resid_pdrop\":0.1,"
+                               "\"embd_pdrop\":0.25,\"attn_pdrop\":0.99}";
+    struct dt_buf out = {0};
+    char text[600];
+    snprintf(text, sizeof text, "%s%s", G, keys);
+    struct dt_shape s = shape_of(text);
+    CHECK(s.branch_dropout == 0.1f && s.embedding_dropout == 0.25f);
+    CHECK(s.attention_dropout == 0.99f && dt_shape_drops(&s));
+    dt_shape_write(&s, DT_F32, &out);
+    CHECK(strstr(dt_buf_cstr(&out), "\"resid_pdrop\": 0.1,"));
+    CHECK(strstr(dt_buf_cstr(&out), "\"embd_pdrop\": 0.25,"));
+    CHECK(strstr(dt_buf_cstr(&out), "\"attn_pdrop\": 0.99,"));
+    dt_buf_finish(&out);
+    s = shape_of(L ",\"num_attention_heads\":2,\"attention_dropout\":0.5}");
+    CHECK(s.attention_dropout == 0.5f && s.branch_dropout == 0 && s.embedding_dropout == 0);
+    s = shape_of(G ",\"n_head\":2,\"n_positions\":16}");
+    CHECK(!dt_shape_drops(&s));
 }
 
 TEST(what_is_written_is_read_as_the_same_shape)

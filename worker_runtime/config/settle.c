@@ -242,6 +242,11 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "attention on a GPU takes heads of at most %d numbers, and those of this "
                           "model have %zu; set train.device to \"cpu\"",
                           DT_GPU_HEAD_DIM_MOST, head_dim);
+    if (c->has_model && c->model.shape.attention_dropout > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "model.config.%s: weights of attention are dropped on CPUs alone so far; "
+                          "set it to 0, or train.device to \"cpu\"",
+                          c->model.shape.family == DT_GPT2 ? "attn_pdrop" : "attention_dropout");
     if (c->has_model && c->model.shape.experts > 0)
         return dt_err_set(err, DT_E_USAGE,
                           "models with experts are trained on CPUs alone so far; set train.device "

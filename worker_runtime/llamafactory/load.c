@@ -189,6 +189,12 @@ static int blame(const char *path, struct dt_err *err)
     return -1;
 }
 
+/* Nothing of pairs, as settle_pairs() has it of adapters. */
+static void drop_nothing(struct dt_shape *s)
+{
+    s->embedding_dropout = s->branch_dropout = s->attention_dropout = 0;
+}
+
 static int understand(struct factory_reading *r, struct dt_merge *m, struct dt_config *c)
 {
     if (r->draft->deepspeed) {
@@ -203,7 +209,11 @@ static int understand(struct factory_reading *r, struct dt_merge *m, struct dt_c
         return -1;
     if (factory_settle_cutoff(r) < 0 || put_tokens(r) < 0)
         return dt_err_wrap(r->err, "%s", m->name);
-    return dt_config_understand(c, m, r->warnings, r->err) < 0 ? blame(m->name, r->err) : 0;
+    if (dt_config_understand(c, m, r->warnings, r->err) < 0)
+        return blame(m->name, r->err);
+    if (r->draft->f.data.pairs)
+        drop_nothing(&c->model.shape);
+    return 0;
 }
 
 static int translate(struct factory_reading *r, const char *path)

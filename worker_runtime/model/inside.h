@@ -20,7 +20,7 @@ enum dt_shape_kind {
     DT_SHAPE_TRUE,    /* only true is ours */
     DT_SHAPE_FALSE,   /* only false is */
     DT_SHAPE_WORD,    /* only .word is */
-    DT_SHAPE_DROPOUT, /* noted above 0; there is none here */
+    DT_SHAPE_DROPOUT, /* 0 to DT_DROPOUT_MOST, into the float at .at */
     DT_SHAPE_OFF, /* changes the arithmetic, unless it is null, false, empty, or the number .most */
     DT_SHAPE_TOKENS,   /* a token or a list of tokens, into the dt_token_ids at .at; -1: none */
     DT_SHAPE_ROPE,     /* how rotary positions are scaled, into the dt_rope_scaling at .at */
@@ -76,7 +76,7 @@ struct dt_shape_reading {
     struct dt_shape *shape;
     const struct dt_json *doc;
     const struct cJSON *object;
-    struct dt_shape_names *dropouts, *unknown;
+    struct dt_shape_names *unknown;
     struct dt_err *err;
 };
 

@@ -11,8 +11,6 @@
 #include "base/json.h"
 #include "base/json_write.h"
 
-#define DROPOUT_MOST 0.99 /* as lora.dropout: what stays is divided by 1 less it, as a float */
-
 static void put_target(void *writer, const char *name)
 {
     dt_json_put_text(writer, NULL, name);
@@ -202,7 +200,8 @@ static int read_numbers(struct dt_lora *l, const struct dt_json *doc, struct dt_
         return -1;
     if (dt_json_has(doc->root, "use_dora") && dt_json_bool(doc, NULL, "use_dora", &dora, err) < 0)
         return -1;
-    if (!(alpha > 0 && alpha <= DT_LORA_ALPHA_MOST) || !(dropout >= 0 && dropout <= DROPOUT_MOST))
+    if (!(alpha > 0 && alpha <= DT_LORA_ALPHA_MOST) ||
+        !(dropout >= 0 && dropout <= DT_DROPOUT_MOST))
         return dt_err_set(err, DT_E_USAGE, "lora_alpha %g or lora_dropout %g cannot be", alpha,
                           dropout);
     l->r = (size_t)r;

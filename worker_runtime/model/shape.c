@@ -82,16 +82,6 @@ static int read_fixed(const struct dt_shape_reading *r, const char *name, bool o
                                  only ? "only true is implemented" : "only false is implemented");
 }
 
-static int read_dropout(const struct dt_shape_reading *r, const char *name)
-{
-    float x = 0;
-    if (dt_shape_read_real(r, name, 1, &x) < 0)
-        return -1;
-    if (x > 0)
-        add_name(r->dropouts, name);
-    return 0;
-}
-
 static int read_off(const struct dt_shape_reading *r, const struct dt_shape_key *k)
 {
     const struct cJSON *v = cJSON_GetObjectItemCaseSensitive(r->object, k->name);
@@ -157,7 +147,7 @@ static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key 
     case DT_SHAPE_WORD:
         return read_word(r, k);
     case DT_SHAPE_DROPOUT:
-        return read_dropout(r, k->name);
+        return dt_shape_read_real(r, k->name, DT_DROPOUT_MOST, at);
     case DT_SHAPE_ROPE:
     case DT_SHAPE_ROPE_TOO:
         return dt_shape_read_rope(r, k->name);
@@ -359,30 +349,26 @@ static int read_family(const struct dt_shape_reading *r)
     return r->shape->family == DT_GPT2 ? settle_gpt2(r) : settle_llama(r);
 }
 
-static void note(struct dt_buf *notes, struct dt_shape_names *n, const char *one, const char *many)
+static void note_unknown(struct dt_buf *notes, struct dt_shape_names *n)
 {
     if (!notes || !n->count)
         return;
     dt_buf_printf(notes, "%s", dt_buf_cstr(&n->text));
     if (n->count > NAMES_SHOWN)
         dt_buf_printf(notes, " and %zu more", n->count - NAMES_SHOWN);
-    dt_buf_printf(notes, " %s\n", n->count == 1 ? one : many);
+    dt_buf_printf(notes, " %s\n",
+                  n->count == 1 ? "is not a known setting, and is ignored"
+                                : "are not known settings, and are ignored");
 }
 
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
                   struct dt_buf *notes, struct dt_err *err)
 {
-    struct dt_shape_names dropouts = {0}, unknown = {0};
-    const struct dt_shape_reading r = {s,         doc,      object ? object : doc->root,
-                                       &dropouts, &unknown, err};
+    struct dt_shape_names unknown = {0};
+    const struct dt_shape_reading r = {s, doc, object ? object : doc->root, &unknown, err};
     int rc = read_family(&r);
-    if (rc == 0) {
-        note(notes, &dropouts, "is above 0; dropout is not implemented, and training goes without",
-             "are above 0; dropout is not implemented, and training goes without");
-        note(notes, &unknown, "is not a known setting, and is ignored",
-             "are not known settings, and are ignored");
-    }
-    dt_buf_finish(&dropouts.text);
+    if (rc == 0)
+        note_unknown(notes, &unknown);
     dt_buf_finish(&unknown.text);
     return rc;
 }

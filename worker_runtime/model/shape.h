@@ -33,6 +33,7 @@ enum dt_model_family {
 #define DT_LAYERS_MOST 4096
 #define DT_HEAD_DIM_MOST 4096
 #define DT_POSITIONS_MOST (1 << 24)
+#define DT_DROPOUT_MOST 0.99 /* what stays is divided by 1 less it, as a float */
 #define DT_EXPERTS_MOST 1024
 #define DT_EXPERTS_MOST_OF_ALL (1 << 16) /* of all layers */
 
@@ -81,9 +82,8 @@ struct dt_shape {
 
 /* OBJECT (NULL: the root) of DOC is a config.json. What changes the arithmetic and is not ours
  * (another activation, some layers without experts, attention bias) is refused by its path, and so
- * is a name that is almost one we know. NOTES (may be NULL) gets a line on dropout, which is left
- * out, and a line on the keys that nothing is known of. Sizes are bounded, so that no product of
- * them overflows. */
+ * is a name that is almost one we know. NOTES (may be NULL) gets a line on the keys that nothing is
+ * known of. Sizes are bounded, so that no product of them overflows. */
 int dt_shape_read(struct dt_shape *s, const struct dt_json *doc, const struct cJSON *object,
                   struct dt_buf *notes, struct dt_err *err);
 /* A config.json that transformers opens. */

@@ -55,7 +55,10 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
         put_tokens(w, k->name, at);
         break;
     case DT_SHAPE_DROPOUT:
-        dt_json_put_raw(w, k->name, "0.0");
+        if (*(const float *)at > 0)
+            dt_shape_put_float(w, k->name, *(const float *)at);
+        else
+            dt_json_put_raw(w, k->name, "0.0");
         break;
     case DT_SHAPE_TRUE:
     case DT_SHAPE_FALSE:

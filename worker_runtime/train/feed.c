@@ -25,14 +25,18 @@ void dt_feed_keep(struct dt_trainer *t, size_t i, size_t count)
     }
 }
 
+uint64_t dt_feed_first(const struct dt_trainer *t, int micro_step)
+{
+    size_t micro = (size_t)t->batch.micro;
+    return t->state.data_position +
+           dt_sampler_first(dt_balance_deal(t->balance), dt_trainer_data(t)->index, micro) +
+           (uint64_t)micro_step * micro;
+}
+
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err)
 {
     size_t micro = (size_t)t->batch.micro;
-    uint64_t first =
-        t->state.data_position +
-        dt_sampler_first(dt_balance_deal(t->balance), dt_trainer_data(t)->index, micro) +
-        (uint64_t)micro_step * micro;
-    t->first_sample = first;
+    uint64_t first = dt_feed_first(t, micro_step);
     for (size_t i = 0; i < micro; i++) {
         const struct dt_feed_room room = dt_feed_room(t, i);
         if (dt_mixture_read(t->train, t->state.seed, first + i, room.ids, room.targets,

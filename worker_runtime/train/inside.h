@@ -100,7 +100,6 @@ struct dt_trainer {
     struct dt_samples *validation_samples; /* of it */
     int32_t *ids, *targets;                /* of one micro-batch: what of it this rank has */
     int32_t *whole_ids, *whole_targets;    /* room for one sample that ranks share */
-    uint64_t first_sample;                 /* of it, in the order of the job */
     int32_t *documents; /* of one micro-batch, of whole samples; NULL: nothing is packed */
     struct {
         float *rows;            /* [micro, positions]: losses, and then weights, of rows */
@@ -286,6 +285,9 @@ struct dt_feed_room {
 };
 struct dt_feed_room dt_feed_room(const struct dt_trainer *t, size_t i);
 void dt_feed_keep(struct dt_trainer *t, size_t i, size_t count);
+/* The number, among all samples of the run, of the first sample of this rank's micro-batch number
+ * MICRO_STEP in the step at hand. */
+uint64_t dt_feed_first(const struct dt_trainer *t, int micro_step);
 /* Fills ids, targets and documents with micro-batch number MICRO_STEP of this rank in the step at
  * hand. */
 int dt_feed_micro_batch(struct dt_trainer *t, int micro_step, struct dt_err *err);

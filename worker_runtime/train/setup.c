@@ -210,6 +210,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .op_by_op = !t->config->train.cuda_graphs,
                                        .weighed = t->config->dpo.on,
                                        .lora = t->saved.lora,
+                                       .seed = t->state.seed, /* of one gone on with, its own */
                                        .nf4 = t->config->lora_nf4,
                                        .nf4_type = t->config->zero.model_type,
                                        .team = dt_parallel_team(t),
@@ -224,7 +225,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
     t->whole_ids = calloc(positions, sizeof *t->whole_ids);
     t->whole_targets = calloc(positions, sizeof *t->whole_targets);
     t->documents = packed ? calloc(micro * positions, sizeof *t->documents) : NULL;
-    t->lora.seed = t->state.seed; /* of a run that is gone on with, its own */
+    t->lora.seed = t->state.seed;
     o.documents = t->documents;
     if (!t->ids || !t->targets || !t->whole_ids || !t->whole_targets || (packed && !t->documents))
         return dt_err_set(err, DT_E_MEMORY, "no memory for a micro-batch");

@@ -336,6 +336,7 @@ static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale, 
     if (reads_samples(t, op) && dt_feed_micro_batch(t, op->micro, err) < 0)
         return -1;
     *data_s += (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
+    dt_transformer_count(t->model, dt_feed_first(t, op->micro));
     return dt_transformer_forward(t->model, dt_trainer_model(t), slot, (size_t)t->batch.micro,
                                   t->ids, t->targets, scale, err);
 }

@@ -71,7 +71,7 @@ static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *
             return -1;
         times->data += seconds() - begun;
         dt_trainer_begin(t, true, m == all - 1);
-        dt_transformer_count(t->model, t->first_sample);
+        dt_transformer_count(t->model, dt_feed_first(t, m));
         if (learn(t, m < mine ? (size_t)t->batch.micro : 0, scale, sums, err) < 0)
             return -1;
     }
