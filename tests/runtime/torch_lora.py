@@ -110,13 +110,6 @@ def merged(config, weights, adapters, lora):
     return whole
 
 
-def mix(z):
-    """dt_mix() of whole numbers below 2^64, in an array."""
-    z = (z ^ z >> numpy.uint64(32)) * numpy.uint64(0x6a09e667f3bcc909)
-    z = (z ^ z >> numpy.uint64(29)) * numpy.uint64(0xbb67ae8584caa73b)
-    return z ^ z >> numpy.uint64(32)
-
-
 # The places of a Llama's layers among the tensors of a block: worker_runtime/model/shape.h.
 PLACES = {"q_proj": 1, "k_proj": 2, "v_proj": 3, "o_proj": 9, "gate_proj": 11, "up_proj": 12, "down_proj": 13}
 TENSORS = 14
@@ -135,9 +128,9 @@ class Dropping:
     def mask(self, name, width):
         module = name.split(".")
         with numpy.errstate(over="ignore"):
-            block = mix(numpy.array([SEED + 1], numpy.uint64)) + numpy.uint64(int(module[2]) * TENSORS)
-            start = mix(block + numpy.uint64(PLACES[module[4]])) + numpy.uint64(self.step * BATCH * POSITIONS * width)
-            bits = mix(start + numpy.arange(BATCH * POSITIONS * width, dtype=numpy.uint64)) >> numpy.uint64(32)
+            block = torch_model.mix(numpy.array([SEED + 1], numpy.uint64)) + numpy.uint64(int(module[2]) * TENSORS)
+            start = torch_model.mix(block + numpy.uint64(PLACES[module[4]])) + numpy.uint64(self.step * BATCH * POSITIONS * width)
+            bits = torch_model.mix(start + numpy.arange(BATCH * POSITIONS * width, dtype=numpy.uint64)) >> numpy.uint64(32)
         stays = bits >= int(numpy.float32(self.lora["lora_dropout"]) * numpy.float32(2**32))
         return torch.from_numpy(stays).view(BATCH, POSITIONS, width) / (1 - self.lora["lora_dropout"])
 

@@ -15,6 +15,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import tap
 
+import numpy
 import torch
 import torch.nn.functional as F
 
@@ -52,19 +53,41 @@ QWEN2_MOE = dict(LLAMA, model_type="qwen2_moe", num_experts=4, num_experts_per_t
                  moe_intermediate_size=20, shared_expert_intermediate_size=56)
 
 
+def mix(z):
+    """dt_mix() of whole numbers below 2^64, in an array."""
+    z = (z ^ z >> numpy.uint64(32)) * numpy.uint64(0x6A09E667F3BCC909)
+    z = (z ^ z >> numpy.uint64(29)) * numpy.uint64(0xBB67AE8584CAA73B)
+    return z ^ z >> numpy.uint64(32)
+
+
+# Where a block drops: worker_runtime/model/work.c.
+EMBEDDING, WEIGHTS, ATTENTION, MLP, PLACES = range(5)
+
+
+def drop(x, share, place, block=0):
+    """What is left with seed 0 of a run's first samples."""
+    if not share:
+        return x
+    with numpy.errstate(over="ignore"):
+        start = mix(mix(numpy.array([2], numpy.uint64)) + numpy.uint64(block * PLACES + place))
+        bits = mix(start + numpy.arange(x.numel(), dtype=numpy.uint64)) >> numpy.uint64(32)
+    stays = bits >= int(numpy.float32(share) * numpy.float32(2**32))
+    return x * torch.from_numpy(stays).view(x.shape) / (1 - share)
+
+
 def capped(x, cap):
     return torch.tanh(x / cap) * cap if cap else x
 
 
-def attend(q, k, v, window=None, scalar=None, cap=None):
+def attend(q, k, v, window=None, scalar=None, cap=None, share=0, block=0):
     """[batch, heads, positions, head_dim] each; a query sees its own position and those before, of
-    them the last so many where there is a window."""
+    them the last so many where there is a window. SHARE of the weights is dropped."""
     positions = q.shape[2]
     place = torch.arange(positions)
     apart = place[:, None] - place
     unseen = (apart < 0) | (apart >= (window or positions))
     scores = capped(q @ k.transpose(2, 3) / math.sqrt(scalar or q.shape[3]), cap)
-    return scores.masked_fill(unseen, -math.inf).softmax(3) @ v
+    return drop(scores.masked_fill(unseen, -math.inf).softmax(3), share, WEIGHTS, block) @ v
 
 
 def split_heads(x, heads):
@@ -75,6 +98,7 @@ def gpt2(config, w, ids):
     """Logits. The four matrices of a block are stored [in, out]."""
     prefix = "" if "wte.weight" in w else "transformer."
     width, eps = config["n_embd"], config["layer_norm_epsilon"]
+    share = config.get("resid_pdrop")
 
     def norm(x, name):
         return F.layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], eps)
@@ -83,13 +107,15 @@ def gpt2(config, w, ids):
         return x @ w[name + ".weight"] + w[name + ".bias"]
 
     x = w[prefix + "wte.weight"][ids] + w[prefix + "wpe.weight"][: ids.shape[1]]
+    x = drop(x, config.get("embd_pdrop"), EMBEDDING)
     for i in range(config["n_layer"]):
         h = "%sh.%d." % (prefix, i)
         qkv = linear(norm(x, h + "ln_1"), h + "attn.c_attn").split(width, 2)
         q, k, v = (split_heads(part, config["n_head"]) for part in qkv)
-        x = x + linear(attend(q, k, v).transpose(1, 2).flatten(2), h + "attn.c_proj")
+        seen = attend(q, k, v, share=config.get("attn_pdrop"), block=i)
+        x = x + drop(linear(seen.transpose(1, 2).flatten(2), h + "attn.c_proj"), share, ATTENTION, i)
         inner = F.gelu(linear(norm(x, h + "ln_2"), h + "mlp.c_fc"), approximate="tanh")
-        x = x + linear(inner, h + "mlp.c_proj")
+        x = x + drop(linear(inner, h + "mlp.c_proj"), share, MLP, i)
     return norm(x, prefix + "ln_f") @ w.get("lm_head.weight", w[prefix + "wte.weight"]).T
 
 
@@ -197,8 +223,8 @@ def llama(config, w, ids, routed):
             q, k = norm(q, h + "self_attn.q_norm"), norm(k, h + "self_attn.k_norm")
         q, k = rotate(q, config), rotate(k, config)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
-        x = x + F.linear(attend(q, k, v, window(config, i)).transpose(1, 2).flatten(2),
-                         w[h + "self_attn.o_proj.weight"])
+        seen = attend(q, k, v, window(config, i), share=config.get("attention_dropout"), block=i)
+        x = x + F.linear(seen.transpose(1, 2).flatten(2), w[h + "self_attn.o_proj.weight"])
         inside = norm(x, h + "post_attention_layernorm")
         if "num_experts_per_tok" in config:
             x = x + experts(config, w, h, inside, routed)
@@ -236,7 +262,7 @@ def gemma(config, w, ids):
         q, k = rotate(q, turning), rotate(k, turning)
         k, v = (y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
         seen = attend(q, k, v, config["sliding_window"] if local else None, scalar,
-                      config.get("attn_logit_softcapping"))
+                      config.get("attn_logit_softcapping"), config.get("attention_dropout"), i)
         seen = F.linear(seen.transpose(1, 2).flatten(2), w[h + "self_attn.o_proj.weight"])
         x = x + branch(seen, h + "post_attention_layernorm")
         inside = norm(x, h + ("post_attention_layernorm" if kind == "gemma"
@@ -398,6 +424,13 @@ def main():
         "a GPT-2 with a head of its own and another inner width":
             (dict(GPT2, tie_word_embeddings=False, n_inner=100, n_head=3), 2, 16),
         "a GPT-2, recomputed": (GPT2, 3, 37, 2),
+        "a GPT-2 that drops in three places":
+            (dict(GPT2, embd_pdrop=0.1, resid_pdrop=0.2, attn_pdrop=0.3), 3, 37),
+        "a GPT-2 that drops, recomputed": (dict(GPT2, resid_pdrop=0.5, attn_pdrop=0.1), 2, 40, 2),
+        "a Llama that drops weights of attention": (dict(LLAMA, attention_dropout=0.25), 3, 37),
+        "a Mistral that drops weights, with a window": (dict(
+            LLAMA, model_type="mistral", sliding_window=9, attention_dropout=0.1), 3, 64),
+        "a Gemma 2 that drops weights, with caps": (dict(GEMMA2, attention_dropout=0.2), 3, 37),
         "a Llama whose heads share keys and values": (LLAMA, 3, 37),
         "a Llama, tied, with heads wider than its stream":
             (dict(LLAMA, tie_word_embeddings=True, head_dim=20), 2, 64),
