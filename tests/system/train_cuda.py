@@ -60,6 +60,16 @@ def halves(s):
 
 
 @training.story
+def dropout(s):
+    """what a GPT-2's branches give and its embedding are dropped as on the CPU, with validations, which drop nothing, in between"""
+    drops = {"embd_pdrop": 0.1, "resid_pdrop": 0.2}
+    more = {"data": {"train": s.data, "validation": s.data}, "validate_every": 2, "validation_batches": 1}
+    for name, model, most, how in (("float", training.GPT2, 1e-4, {}), ("halves", HEADS_OF_64, 0.01, DEEPSPEED_BF16)):
+        cpu, cuda = on_both(s, name, gpus(2), world=2, model={**model, **drops}, steps=5, **more, **how)
+        training.close(cuda, cpu, most, name)
+
+
+@training.story
 def adapters(s):
     """adapters beside a frozen model, in full or in NF4, with dropout: in float the losses of the CPU, in bfloat16 within 1 %"""
     s.run(s.config("base.json", model=training.LLAMA, device="cpu", steps=2, save_dir=s.path("base"), **SIZE), world=1)

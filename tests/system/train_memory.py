@@ -52,6 +52,7 @@ def told_before(s):
     check_estimate(s, "lora", LLAMA, 2, 3, **LORA)
     check_estimate(s, "nf4-gpt2", GPT2, 1, 0, **NF4)
     check_estimate(s, "dora", LLAMA, 2, 2, lora={"r": 4, "use_dora": True, "dropout": 0.1})
+    check_estimate(s, "dropout", {**GPT2, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "attn_pdrop": 0.1}, 2, 1)
     check_estimate(s, "dpo", LLAMA, 2, 1, **pairs)
     check_estimate(s, "dpo-lora", GPT2, 2, 3, RECOMPUTE, **pairs, **LORA)
 
