@@ -2,7 +2,7 @@
 /* What stages on GPUs hand each other: all of it, in order, while nobody waits for the device until
  * the end, and nobody waits in a circle. CUDA does not survive a fork: this process never calls it.
  */
-#include "tests/runtime/ranks.h"
+#include "tests/gpu/gpu_ranks.h"
 #include "worker_runtime/coll/backend.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/pipeline/border.h"
@@ -12,29 +12,9 @@
 
 static int gpus;
 
-struct answer {
-    int gpus;
-    struct dt_err err;
-};
-
-static void count_gpus(struct rank_self *me)
-{
-    struct answer *a = me->arg;
-    struct dt_gpu_memory m;
-    a->gpus = dt_device_gpu_memory(1, &m, &a->err);
-}
-
 BEFORE_ALL
 {
-    setenv("DT_EMULATOR_DEVICES", "4", 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    struct answer *a =
-        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(a != MAP_FAILED);
-    ranks_run(1, count_gpus, a);
-    gpus = a->gpus;
-    if (gpus <= 0)
-        SKIP("%s", *a->err.text ? a->err.text : "the plugin for GPUs does not load");
+    gpus = gpu_ranks_or_skip("4");
 }
 
 struct play {

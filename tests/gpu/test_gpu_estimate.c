@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* That ranks on GPUs hold what `dtrun-train --estimate` said they would. CUDA does not survive a
  * fork: this process never calls it. */
-#include "tests/runtime/ranks.h"
+#include "tests/gpu/gpu_ranks.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/device/cuda_plugin.h"
@@ -15,29 +15,9 @@
 
 static int gpus;
 
-struct answer {
-    int gpus;
-    struct dt_err err;
-};
-
-static void count_gpus(struct rank_self *me)
-{
-    struct answer *a = me->arg;
-    struct dt_gpu_memory m;
-    a->gpus = dt_device_gpu_memory(1, &m, &a->err);
-}
-
 BEFORE_ALL
 {
-    setenv("DT_EMULATOR_DEVICES", "2", 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    struct answer *a =
-        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(a != MAP_FAILED);
-    ranks_run(1, count_gpus, a);
-    gpus = a->gpus;
-    if (gpus <= 0)
-        SKIP("%s", *a->err.text ? a->err.text : "the plugin for GPUs does not load");
+    gpus = gpu_ranks_or_skip("2");
 }
 
 static struct dt_gpu_memory memory_of(int rank)

@@ -3,36 +3,16 @@
  * as there are (a mock GPU is there three times). All numbers are small and whole, so that each
  * type holds them and results are exact. CUDA does not survive a fork: this process never calls it.
  */
-#include "tests/runtime/ranks.h"
+#include "tests/gpu/gpu_ranks.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/half.h"
 #include "worker_runtime/device/cuda_plugin.h"
 
 static int gpus;
 
-struct answer {
-    int gpus;
-    struct dt_err err;
-};
-
-static void count_gpus(struct rank_self *me)
-{
-    struct answer *a = me->arg;
-    const struct dt_cuda_plugin *p = dt_cuda_plugin_load(&a->err);
-    a->gpus = p ? p->devices(&a->err) : 0;
-}
-
 BEFORE_ALL
 {
-    setenv("DT_EMULATOR_DEVICES", "3", 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    struct answer *a =
-        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(a != MAP_FAILED);
-    ranks_run(1, count_gpus, a);
-    gpus = a->gpus;
-    if (gpus == 0)
-        SKIP("%s", *a->err.text ? a->err.text : "the plugin for GPUs does not load");
+    gpus = gpu_ranks_or_skip("3");
 }
 
 /* -- a rank ----------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 /* An optimizer in the host's memory makes the steps of one in the GPU's: with shards that cross in
  * several pieces, of which the last is shorter, or in one; with several micro-steps; with rounding
  * by chance. Copies are as late as they may be, so that who does not wait for one is found out. */
-#include "tests/runtime/ranks.h"
+#include "tests/gpu/gpu_ranks.h"
 #include "worker_runtime/device/cuda_plugin.h"
 #include "worker_runtime/ops/ops.h"
 #include "worker_runtime/zero/create.h"
@@ -16,31 +16,10 @@ static const size_t sizes[UNITS] = {LARGE, LARGE, SMALL, LARGE};
 
 static int gpus;
 
-struct answer {
-    int gpus;
-    struct dt_err err;
-};
-
-static void count_gpus(struct rank_self *me)
-{
-    struct answer *a = me->arg;
-    struct dt_gpu_memory m;
-    a->gpus = dt_device_gpu_memory(1, &m, &a->err);
-}
-
-/* CUDA does not survive a fork: only children call it. */
 BEFORE_ALL
 {
-    setenv("DT_EMULATOR_DEVICES", "2", 0);
     setenv("DT_EMULATOR_LAZY", "60000", 1);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    struct answer *a =
-        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(a != MAP_FAILED);
-    ranks_run(1, count_gpus, a);
-    gpus = a->gpus;
-    if (gpus <= 0)
-        SKIP("%s", *a->err.text ? a->err.text : "the plugin for GPUs does not load");
+    gpus = gpu_ranks_or_skip("2");
 }
 
 struct row {
