@@ -209,6 +209,16 @@ __device__ inline tally tally_of(const row<E> &r, unsigned vocabulary, dt_pack<E
     return {largest, dt_block_sum<BLOCK>(t.sum * exp_less(t.largest, some(largest)))};
 }
 
+/* A row that does not count. */
+template <class E, int BLOCK>
+__device__ inline void leave_out(float *loss, E *row, size_t stride, bool gradients)
+{
+    if (threadIdx.x == 0)
+        *loss = 0;
+    if (gradients)
+        clear<E, BLOCK>(row, stride);
+}
+
 template <class E, int BLOCK, bool CAPPED>
 __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entropy c, float *losses,
                                                           E *logits, bool gradients, unsigned kept)
@@ -220,10 +230,7 @@ __global__ void __launch_bounds__(BLOCK, 2) cross_entropy(struct dt_cross_entrop
         E *at = logits + n * c.stride;
         int32_t target = c.targets[n];
         if (target < 0) {
-            if (threadIdx.x == 0)
-                losses[n] = 0;
-            if (gradients)
-                clear<E, BLOCK>(at, c.stride);
+            leave_out<E, BLOCK>(&losses[n], at, c.stride, gradients);
             continue;
         }
         float hit = cap.of(dt_to_float(at[target]));
@@ -287,10 +294,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         E *at = logits + n * c.stride;
         int32_t target = c.targets[n];
         if (target < 0) {
-            if (threadIdx.x == 0)
-                losses[n] = 0;
-            if (gradients)
-                clear<E, BLOCK>(at, c.stride);
+            leave_out<E, BLOCK>(&losses[n], at, c.stride, gradients);
             continue;
         }
         float hit;
