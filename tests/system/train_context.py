@@ -3,8 +3,6 @@
 # Ranks that share the positions of each sample: the same losses as one rank, checkpoints for any other world, and what is refused.
 
 import json
-import os
-import signal
 
 import servers
 import tap
@@ -181,12 +179,7 @@ def keeps_its_batch(s):
 def comes_back(s):
     """a rank that is killed costs no step"""
     c = shared(s, "killed.json", 2, model=training.LLAMA, steps=40, stage=2, vault_every=1)
-    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
-    program.expect(r"^step +6/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    s.run_killed(c, 4, 1)
     alone = s.config("alone.json", model=training.LLAMA, steps=40)
     s.run(alone)
     training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed")

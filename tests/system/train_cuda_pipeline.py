@@ -3,8 +3,6 @@
 # Ranks with a GPU each that share a model by its layers: the losses of one rank, checkpoints for any other mesh, one that is
 # killed, and what is refused. As train_cuda.py has them, on real GPUs or mock ones.
 
-import os
-import signal
 
 import tap
 import training
@@ -83,12 +81,7 @@ def a_stage_killed(s):
     how = {"model": LLAMA, "steps": 8, "vault_every": 1}
     whole, c = mesh(s, "whole.json", 1, 1, "cpu", **how), mesh(s, "killed.json", 2, **how)
     s.run(whole)
-    program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=gpus(2))
-    program.expect(r"^step +3/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    s.run_killed(c, 2, 1, step=3, env=gpus(2))
     training.close(s.losses(c), s.losses(whole), 1e-5, "with a stage killed, and without")
 
 

@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import signal
 
 import tap
 import training
@@ -98,12 +97,7 @@ def a_peer_killed(s):
     how = {"model": training.LLAMA, "steps": 8, "vault_every": 1}
     whole, c = cut(s, "whole.json", 1, "cpu", **how), cut(s, "killed.json", 2, **how)
     s.run(whole)
-    program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=gpus(2))
-    program.expect(r"^step +3/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
+    s.run_killed(c, 2, 1, step=3, env=gpus(2))
     training.close(s.losses(c), s.losses(whole), 1e-5, "with a rank killed, and without")
 
 

@@ -4,7 +4,6 @@
 
 import json
 import os
-import signal
 
 import tap
 import training
@@ -133,12 +132,7 @@ def goes_on(s):
             written = json.load(f)
         tap.check_equal({k: written[k] for k in model if "drop" in k}, {k: v for k, v in model.items() if "drop" in k}, "in a checkpoint")
     c = s.config("killed.json", model=GPT2, steps=40, stage=2, vault_every=1)
-    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
-    program.expect(r"^step +6/")
-    os.kill(s.workers(program)[1], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    s.run_killed(c, 4, 1)
     alone = s.config("alone.json", model=GPT2, steps=40)
     s.run(alone)
     training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed")

@@ -4,10 +4,8 @@
 
 import json
 import math
-import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
 
@@ -242,12 +240,7 @@ def comes_back(s):
     """of ranks that share experts, and layers, one that is killed costs no step"""
     model, more = {**MIXTRAL, "num_local_experts": 4}, {"steps": 40, "accumulation": 3}
     c = s.config("killed.json", model=model, vault_every=1, parallel={"expert": 2, "pipeline": 2}, **more)
-    program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
-    program.expect(r"^step +6/")
-    os.kill(s.workers(program)[3], signal.SIGKILL)
-    back = int(program.expect(r"^back at step (\d+)").group(1))
-    program.expect(r"^step +%d/" % (back + 1))
-    tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    s.run_killed(c, 4, 3)
     alone = s.config("alone.json", model=model, **more)
     s.run(alone)
     training.close(s.losses(c), s.losses(alone), 1e-4, "4 ranks, one of which was killed")

@@ -2,9 +2,7 @@
 #
 # Ranks that share the tensors of each block: the same losses, checkpoints for any other world, and what is refused.
 
-import os
 import shutil
-import signal
 
 import servers
 import tap
@@ -96,12 +94,7 @@ def comes_back(s):
     for world in (2, 4):
         name = "killed%d.json" % world
         c = cut(s, name, 2, model=training.LLAMA, steps=40, vault_every=1)
-        program = s.start(c, world=world, dtrun=("--max-restarts", "1"))
-        program.expect(r"^step +6/")
-        os.kill(s.workers(program)[world - 1], signal.SIGKILL)
-        back = int(program.expect(r"^back at step (\d+)").group(1))
-        program.expect(r"^step +%d/" % (back + 1))
-        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        s.run_killed(c, world, world - 1)
         alone = s.config("alone%d.json" % world, model=training.LLAMA, steps=40)
         s.run(alone)
         training.close(s.losses(c), s.losses(alone), 1e-5, "%d ranks, one of which was killed" % world)

@@ -3,8 +3,6 @@
 # Ranks that share the tensors of each block, and the rows of the stream between blocks: the same losses as one rank and as ranks that
 # have all rows, checkpoints for any other world, and what is refused.
 
-import os
-import signal
 
 import servers
 import tap
@@ -114,12 +112,7 @@ def comes_back(s):
     s.run(alone)
     for pipeline in (1, 2):
         c = rows(s, "killed%d.json" % pipeline, 2, mesh={"pipeline": pipeline}, model=training.LLAMA, steps=40, stage=2, vault_every=1)
-        program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
-        program.expect(r"^step +6/")
-        os.kill(s.workers(program)[3], signal.SIGKILL)
-        back = int(program.expect(r"^back at step (\d+)").group(1))
-        program.expect(r"^step +%d/" % (back + 1))
-        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        s.run_killed(c, 4, 3)
         training.close(s.losses(c), s.losses(alone), 1e-5, "%d stages, one rank of which was killed" % pipeline)
 
 

@@ -99,6 +99,15 @@ class Story:
         tap.check_equal(ended, status, "exit status; it said\n%s\n" % "\n".join(program.lines))
         return program
 
+    def run_killed(self, config, world, victim, step=6, **how):
+        """A run whose rank VICTIM is killed with -9 behind a step, once: the next step told is the one behind the last, and it ends well."""
+        program = self.start(config, world=world, dtrun=("--max-restarts", "1"), **how)
+        program.expect(r"^step +%d/" % step)
+        os.kill(self.workers(program)[victim], signal.SIGKILL)
+        back = int(program.expect(r"^back at step (\d+)").group(1))
+        program.expect(r"^step +%d/" % (back + 1))
+        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+
     def steps(self, config):
         """The metrics of each step, by its number; the last word on a step counts."""
         with open(config + ".jsonl", encoding="utf-8") as f:
