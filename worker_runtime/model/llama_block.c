@@ -6,8 +6,6 @@
 #include "worker_runtime/model/experts.h"
 #include "worker_runtime/model/linear.h"
 
-enum branch { ATTENTION, MLP };
-
 static struct dt_norm norm_of(const struct dt_block *b, size_t weight, float *rstd)
 {
     return (struct dt_norm){
@@ -20,31 +18,31 @@ static struct dt_norm norm_of(const struct dt_block *b, size_t weight, float *rs
     };
 }
 
-static size_t in_weight(const struct dt_block *b, enum branch branch)
+static size_t in_weight(const struct dt_block *b, enum dt_branch branch)
 {
-    if (branch == ATTENTION)
+    if (branch == DT_BRANCH_ATTENTION)
         return DT_LLAMA_INPUT_NORM;
     return b->shape->branch_norms ? DT_LLAMA_MLP_IN_NORM : DT_LLAMA_POST_NORM;
 }
 
-static size_t out_weight(enum branch branch)
+static size_t out_weight(enum dt_branch branch)
 {
-    return branch == ATTENTION ? DT_LLAMA_ATTENTION_OUT_NORM : DT_LLAMA_MLP_OUT_NORM;
+    return branch == DT_BRANCH_ATTENTION ? DT_LLAMA_ATTENTION_OUT_NORM : DT_LLAMA_MLP_OUT_NORM;
 }
 
-static struct dt_norm in_norm(const struct dt_block *b, enum branch branch)
+static struct dt_norm in_norm(const struct dt_block *b, enum dt_branch branch)
 {
     return norm_of(b, in_weight(b, branch), b->kept->rstd[branch]);
 }
 
 /* Where the last layer of a branch writes. */
-static dt_elem *given(const struct dt_block *b, enum branch branch)
+static dt_elem *given(const struct dt_block *b, enum dt_branch branch)
 {
     return b->shape->branch_norms ? b->kept->gave[branch] : dt_block_branch(b);
 }
 
 /* What the branch has given becomes, in dt_block_branch(), what it adds to the stream. */
-static void leave_branch(const struct dt_block *b, enum branch branch)
+static void leave_branch(const struct dt_block *b, enum dt_branch branch)
 {
     if (!b->shape->branch_norms)
         return;
@@ -54,7 +52,7 @@ static void leave_branch(const struct dt_block *b, enum branch branch)
 
 /* The gradient of what the branch has given: in ROOM, as wide as the stream, or the stream's where
  * that is one. */
-static const dt_elem *enter_branch(const struct dt_block *b, enum branch branch, dt_elem *room)
+static const dt_elem *enter_branch(const struct dt_block *b, enum dt_branch branch, dt_elem *room)
 {
     size_t weight = out_weight(branch), all = b->own_rows * b->shape->width;
     if (!b->shape->branch_norms)
@@ -206,17 +204,17 @@ static void mlp_forward(const struct dt_block *b, const struct linears *l, bool 
     const struct dt_scratch *s = b->scratch;
     bool wanted = output || b->shape->branch_norms;
     if (b->shape->experts) {
-        dt_experts_forward(b, wanted ? given(b, MLP) : NULL, s->normed);
+        dt_experts_forward(b, wanted ? given(b, DT_BRANCH_MLP) : NULL, s->normed);
     } else {
         dt_linear_column_forward(b, &l->gate, kept->pre, s->normed);
         dt_linear_column_forward(b, &l->up, kept->up, s->normed);
         if (!wanted)
             return;
         gate(b);
-        dt_linear_row_forward(b, &l->down, given(b, MLP), s->wide);
+        dt_linear_row_forward(b, &l->down, given(b, DT_BRANCH_MLP), s->wide);
     }
     if (wanted)
-        leave_branch(b, MLP);
+        leave_branch(b, DT_BRANCH_MLP);
 }
 
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
@@ -224,7 +222,8 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
 {
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
-    struct dt_norm input_norm = in_norm(b, ATTENTION), post_norm = in_norm(b, MLP);
+    struct dt_norm input_norm = in_norm(b, DT_BRANCH_ATTENTION),
+                   post_norm = in_norm(b, DT_BRANCH_MLP);
     struct linears l = linears(b);
 
     if (b->rows == 0) { /* for others' sake */
@@ -240,8 +239,8 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     turn(b, turned, kept->qkv);
     struct dt_attention attention = attention_of(b, turned);
     dt_block_attention_forward(b, &attention);
-    dt_linear_row_forward(b, &l.o, given(b, ATTENTION), kept->attended);
-    leave_branch(b, ATTENTION);
+    dt_linear_row_forward(b, &l.o, given(b, DT_BRANCH_ATTENTION), kept->attended);
+    leave_branch(b, DT_BRANCH_ATTENTION);
 
     dt_linear_columns_begin(b, &post_norm, kept->middle, b->input, dt_block_branch(b));
     mlp_forward(b, &l, output);
@@ -255,7 +254,7 @@ static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
     const struct dt_scratch *s = b->scratch;
     gate(b);
     dt_linear_row_backward(b, &l->down, s->dwide, s->wide,
-                           enter_branch(b, MLP, dt_block_branch(b)));
+                           enter_branch(b, DT_BRANCH_MLP, dt_block_branch(b)));
     gate_back(b);
 
     dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
@@ -273,13 +272,13 @@ static void experts_backward(const struct dt_block *b, const struct dt_norm *pos
 
 static void mlp_backward(const struct dt_block *b, const struct linears *l)
 {
-    struct dt_norm post_norm = in_norm(b, MLP);
+    struct dt_norm post_norm = in_norm(b, DT_BRANCH_MLP);
 
     if (b->shape->experts)
         experts_backward(b, &post_norm);
     else
         one_mlp_backward(b, l, &post_norm);
-    dt_linear_columns_end(b, &post_norm, dt_block_grad(b, in_weight(b, MLP)), NULL,
+    dt_linear_columns_end(b, &post_norm, dt_block_grad(b, in_weight(b, DT_BRANCH_MLP)), NULL,
                           b->kept->middle);
 }
 
@@ -288,10 +287,10 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
 static void attention_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_scratch *s = b->scratch;
-    struct dt_norm input_norm = in_norm(b, ATTENTION);
+    struct dt_norm input_norm = in_norm(b, DT_BRANCH_ATTENTION);
 
     dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended,
-                           enter_branch(b, ATTENTION, dt_block_normed(b)));
+                           enter_branch(b, DT_BRANCH_ATTENTION, dt_block_normed(b)));
     dt_elem *turned = turned_in(b, s->dwide);
     if (turned != b->kept->qkv)
         turn(b, turned, b->kept->qkv);
