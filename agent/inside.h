@@ -84,6 +84,12 @@ struct agent {
     struct dt_verdict verdict; /* on what failed here last, until there is a new round; or empty */
 };
 
+/* Then the rendezvous decides what follows a failure, and when a round is over. */
+static inline bool agent_is_elastic(const struct agent *a)
+{
+    return a->backend->ops->failed != NULL;
+}
+
 /* facts.c. The attempt whose workers are in a round; NULL: there is none, or they wait for a world.
  */
 const struct dt_attempt *agent_round(const struct agent *a);
@@ -111,11 +117,26 @@ void agent_keep_safe_in_wait(struct agent *a, dt_ms waited);
 void agent_keep_safe(struct agent *a);
 void agent_leave_to_workers(struct agent *a);
 
-/* The other nodes go on without us. */
-void agent_leave(struct agent *a, const char *why);
-void agent_end_by_signal(struct agent *a);
+/* rounds.c: from one to the next, until the job ends. */
+extern const struct dt_backend_events agent_backend_events;
+void agent_join(struct agent *a);
+void agent_enter(struct agent *a, enum agent_phase phase);
 /* Too few nodes are left, and no rendezvous says more of it. */
 void agent_lose(struct agent *a);
+/* Of the timer TELL. */
+void agent_on_tell(uv_timer_t *t);
+
+/* ending.c. The other nodes go on without us. */
+void agent_leave(struct agent *a, const char *why);
+/* Everything is closed, and the process exits with STATUS. */
+void agent_end(struct agent *a, int status);
+/* The same for a reason of our own, which is said, and the other nodes are told. */
+void agent_fail(struct agent *a, const struct dt_err *err);
+void agent_fail_with(struct agent *a, const struct dt_err *err, int status); /* they are not */
+void agent_end_by_signal(struct agent *a);
+/* As a->closing says. */
+void agent_end_closed(struct agent *a);
+void agent_close_output(struct agent *a);
 
 /* As the callbacks of sigwatch.h and watch/health.h. */
 void agent_on_signal(void *arg, int signum);
