@@ -6,45 +6,16 @@ import json
 import os
 import shutil
 import signal
-import struct
 
 import tap
 import training
+from training import base, run_words, tensors
 
 LORA = {"r": 4, "alpha": 8, "dropout": 0.1, "target_modules": ["q_proj", "v_proj", "down_proj"]}
 
 
-def run_words(s, *words, status=0):
-    """dtrun-train with WORDS, and what it says."""
-    program = s.start_words([s.tools.train, *words])
-    tap.check_equal(program.end(), status, "exit status; it said\n%s\n" % "\n".join(program.lines))
-    return "\n".join(program.lines)
-
-
-def base(s, model=training.LLAMA):
-    """A folder with a model that knows a little."""
-    folder = s.path("base-" + model["model_type"])
-    if not os.path.isdir(folder):
-        s.run(s.config("base.json", model=model, steps=2, save_dir=folder), world=0)
-    return folder
-
-
 def config(s, name, model=training.LLAMA, lora=None, **how):
-    how["model"] = {"config": model, "weights": base(s, model)}
-    c = s.config(name, lora=dict(LORA if lora is None else lora), **{k: v for k, v in how.items() if k != "model"})
-    with open(c, encoding="utf-8") as f:
-        whole = json.load(f)
-    whole["model"] = how["model"]
-    with open(c, "w", encoding="utf-8") as f:
-        json.dump(whole, f)
-    return c
-
-
-def tensors(path):
-    """{name: shape} of a file of safetensors."""
-    with open(path, "rb") as f:
-        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-    return {name: t["shape"] for name, t in head.items() if name != "__metadata__"}
+    return training.beside(s, name, model, LORA if lora is None else lora, **how)
 
 
 @training.story

@@ -172,6 +172,39 @@ class Story:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def run_words(s, *words, status=0):
+    """dtrun-train with WORDS, and what it says."""
+    program = s.start_words([s.tools.train, *words])
+    tap.check_equal(program.end(), status, "exit status; it said\n%s\n" % "\n".join(program.lines))
+    return "\n".join(program.lines)
+
+
+def base(s, model=LLAMA):
+    """A folder with a model that knows a little."""
+    folder = s.path("base-" + model["model_type"])
+    if not os.path.isdir(folder):
+        s.run(s.config("base.json", model=model, steps=2, save_dir=folder), world=0)
+    return folder
+
+
+def beside(s, name, model, lora, **how):
+    """A configuration of adapters beside it."""
+    c = s.config(name, lora=dict(lora), **how)
+    with open(c, encoding="utf-8") as f:
+        whole = json.load(f)
+    whole["model"] = {"config": model, "weights": base(s, model)}
+    with open(c, "w", encoding="utf-8") as f:
+        json.dump(whole, f)
+    return c
+
+
+def tensors(path):
+    """{name: shape} of a file of safetensors."""
+    with open(path, "rb") as f:
+        head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    return {name: t["shape"] for name, t in head.items() if name != "__metadata__"}
+
+
 def conversations(s, count=60):
     """Sums, in one to three exchanges of up to 65 tokens together: what a configuration says of their file of tokens."""
     chance = random.Random(3)
