@@ -247,7 +247,6 @@ def is_refused(s):
             ({"parallel": {"pipeline": 2, "tensor": 2}}, 2, r"parallel.pipeline: 2 does not divide what parallel.tensor leaves of the ranks, 1"),
             ({"parallel": {"pipeline": 6}}, 6, r"6 stages want a layer each at least, and this model has 5; give 5 or less$"),
             ({"parallel": {"pipeline": 2}, "stage": 3}, 2, r"ZeRO stage 3 would gather each parameter anew for each micro-batch"),
-            ({"parallel": {"pipeline": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not shared"),
             ({"parallel": {"pipeline": 2}, "dynamic_accumulation": True}, 2, r"none can be dealt anew; drop it, or train.dynamic_accumulation$"),
             ({"parallel": {"pipeline": 2, "chunks": 3, "schedule": "interleaved"}, "accumulation": 2}, 2,
              r"parallel.chunks: 3 chunks on each of 2 stages want a layer each at least, and this model has 5; give fewer of them$"),

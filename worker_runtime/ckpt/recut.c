@@ -3,6 +3,7 @@
 
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/coll/agree.h"
+#include "worker_runtime/model/lora_cut.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static bool next_run(struct walk *w, struct run *out)
         const struct dt_tensor *own = tensor_at(w), *whole = &w->m->tensors[w->tensor];
         struct dt_tensor_part p;
         size_t first = w->at - own->offset, last = own->offset + own->count, count, file;
-        dt_shape_part(w->m->shape, whole, parts, index, &p);
+        dt_recut_part(w->m, whole, parts, index, &p);
         if (!w->all && (index % p.copies > 0 || is_earlier(w))) {
             w->at = last;
             continue;
@@ -312,6 +313,15 @@ int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, st
     return 0;
 }
 
+void dt_recut_part(const struct dt_ckpt_model *m, const struct dt_tensor *t, size_t parts,
+                   size_t index, struct dt_tensor_part *out)
+{
+    if (m->lora)
+        dt_lora_part(m->lora, m->shape, t, parts, index, out);
+    else
+        dt_shape_part(m->shape, t, parts, index, out);
+}
+
 size_t dt_recut_place(const struct dt_ckpt_model *m, size_t tensor, size_t at, size_t *count)
 {
     struct dt_tensor_part p;
@@ -319,7 +329,7 @@ size_t dt_recut_place(const struct dt_ckpt_model *m, size_t tensor, size_t at, s
     if (!m->recut)
         return at;
     struct dt_mesh_place place = dt_mesh_place(&m->recut->mesh, dt_coll_rank(m->recut->world));
-    dt_shape_part(m->shape, &m->tensors[tensor], (size_t)m->recut->mesh.size[DT_MESH_TP],
+    dt_recut_part(m, &m->tensors[tensor], (size_t)m->recut->mesh.size[DT_MESH_TP],
                   (size_t)place.index[DT_MESH_TP], &p);
     size_t there = dt_tensor_part_run(&m->tensors[tensor], &p, at, &run);
     *count = run < *count ? run : *count;

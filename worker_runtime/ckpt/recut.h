@@ -30,6 +30,10 @@ int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_stat
  * all shards of one have together. */
 int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, struct dt_err *err);
 
+/* Part INDEX of PARTS of M's tensor T. Pure. */
+void dt_recut_part(const struct dt_ckpt_model *m, const struct dt_tensor *t, size_t parts,
+                   size_t index, struct dt_tensor_part *out);
+
 /* Where element AT of this rank's part of a tensor is in the tensor, and how many of *COUNT stand
  * behind each other there as here: those that *COUNT is then. DT_PADDING: nowhere, they are 0. M
  * may have no recut. Pure. */

@@ -136,10 +136,6 @@ static int check_sequence(const struct dt_config *c, struct dt_err *err)
 static int check_pipeline(const struct dt_config *c, struct dt_err *err)
 {
     size_t layers = c->model.shape.layers;
-    if (c->lora.r > 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.pipeline: layers with adapters beside them are not shared so "
-                          "far; drop it, or the block \"lora\"");
     if (c->dpo.on)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: it does not go with the block \"dpo\" so far; drop "

@@ -71,21 +71,26 @@ void dt_base_settle(struct dt_trainer *t, const struct dt_found *f)
 
 /* -- having it -------------------------------------------------------------------------------- */
 
-/* In NF4 the model is laid out in words, which are kept as they are. */
+/* What of it this rank has. In NF4 the model is laid out in words, which are kept as they are. */
 static struct dt_tensor *lay_out(const struct dt_trainer *t, struct dt_zero_options *o,
                                  struct dt_err *err)
 {
-    const struct dt_shape *shape = &t->config->model.shape;
-    if (!t->config->lora_nf4)
-        return dt_shape_tensors(shape, err);
-    o->words = true;
-    o->model_type = DT_F32;
-    return dt_packed_tensors(shape, t->device->ops->elem, err);
+    struct dt_tensor *tensors;
+    if (t->config->lora_nf4) {
+        o->words = true;
+        o->model_type = DT_F32;
+        tensors = dt_packed_tensors(&t->part, t->device->ops->elem, err);
+    } else {
+        tensors = dt_shape_tensors(&t->part, err);
+    }
+    if (tensors && t->parts)
+        dt_stage_keep(&t->part, &t->stage, tensors);
+    return tensors;
 }
 
 int dt_base_open(struct dt_trainer *t, struct dt_err *err)
 {
-    const struct dt_shape *shape = &t->config->model.shape;
+    const struct dt_shape *shape = &t->part;
     struct dt_zero_options o = t->config->zero;
     struct dt_unit *units = NULL;
     struct dt_param *params = NULL;
@@ -110,7 +115,8 @@ static struct dt_ckpt_model model_of(const struct dt_trainer *t, struct dt_err *
     const struct dt_shape *shape = &t->config->model.shape;
     return (struct dt_ckpt_model){.shape = shape,
                                   .tensors = dt_shape_tensors(shape, err),
-                                  .count = dt_shape_tensor_count(shape)};
+                                  .count = dt_shape_tensor_count(shape),
+                                  .recut = t->saved.recut};
 }
 
 int dt_base_load(struct dt_trainer *t, struct dt_err *err)
@@ -146,23 +152,39 @@ static size_t layer_beside(const struct filling *f, const struct dt_tensor *t, s
 
 /* What is saved of the model is alone in its unit: the first tensor, or the last. Magnitudes begin
  * as what the layers have, whose weights are kept in the model's type. */
+static int fill_run(struct filling *f, size_t unit, size_t tensor, size_t first, size_t count,
+                    float *out)
+{
+    const struct dt_trainer *t = f->t;
+    const struct dt_lora *lora = t->saved.lora;
+    const struct dt_tensor *own = &t->saved.tensors[tensor];
+    bool embedding = lora->saves_embedding && unit == 0;
+    bool head = lora->saves_head && unit == t->unit_count - 1;
+    if (embedding || head)
+        return dt_ckpt_weights_read(f->weights, embedding ? 0 : f->model.count - 1, first, count,
+                                    out, &f->why);
+    if (own->rank == 1)
+        return dt_ckpt_weights_norms(f->weights, layer_beside(f, own, unit),
+                                     t->config->zero.model_type, first, count, out, &f->why);
+    dt_init_tensor(own, tensor, t->config->train.seed, first, count, out);
+    return 0;
+}
+
 static void fill(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
 {
     struct filling *f = arg;
     const struct dt_trainer *t = f->t;
-    const struct dt_lora *lora = t->saved.lora;
     size_t tensor = (size_t)(t->units[unit].params - t->params) + param;
-    const struct dt_tensor *own = &t->saved.tensors[tensor];
-    bool embedding = lora->saves_embedding && unit == 0;
-    bool head = lora->saves_head && unit == t->unit_count - 1;
-    if (!embedding && !head && own->rank == 2)
-        dt_init_tensor(own, tensor, t->config->train.seed, first, count, out);
-    else if (f->rc == 0 && (embedding || head))
-        f->rc = dt_ckpt_weights_read(f->weights, embedding ? 0 : f->model.count - 1, first, count,
-                                     out, &f->why);
-    else if (f->rc == 0)
-        f->rc = dt_ckpt_weights_norms(f->weights, layer_beside(f, own, unit),
-                                      t->config->zero.model_type, first, count, out, &f->why);
+    while (f->rc == 0 && count > 0) {
+        size_t run = count, there = dt_recut_place(&t->saved, tensor, first, &run);
+        if (there == DT_PADDING)
+            memset(out, 0, run * sizeof *out);
+        else
+            f->rc = fill_run(f, unit, tensor, there, run, out);
+        first += run;
+        count -= run;
+        out += run;
+    }
 }
 
 int dt_base_fill(struct dt_trainer *t, struct dt_err *err)

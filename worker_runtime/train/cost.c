@@ -144,7 +144,8 @@ static struct work work_of(const struct dt_step_work *of, const struct dt_plan *
     w.micro_batches = (double)p->accumulation;
     w.rows = (double)p->micro * (double)positions / w.context;
     w.stream = w.rows * (double)part->width * (double)elem;
-    w.trained = of->adapters > 0 ? of->adapters : stage_params(part, split.most, w.stages);
+    double share = (double)split.most / (double)part->layers;
+    w.trained = of->adapters > 0 ? of->adapters * share : stage_params(part, split.most, w.stages);
     return w;
 }
 

@@ -4,6 +4,7 @@
  * data) is not in them. */
 #include "worker_runtime/train/estimate.h"
 
+#include "worker_runtime/model/lora_cut.h"
 #include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/train/keeper.h"
@@ -118,13 +119,15 @@ static int open_layout(struct dt_layout *l, const struct place *p, bool packed, 
 }
 
 /* Of the adapters beside it. */
-static int open_adapters(struct dt_layout *l, const struct dt_config *c, size_t world,
-                         struct dt_err *err)
+static int open_adapters(struct dt_layout *l, const struct place *p, struct dt_err *err)
 {
+    const struct dt_config *c = p->c;
     size_t count;
     struct dt_tensor *tensors = dt_lora_tensors(&c->lora, &c->model.shape, &count, err);
+    if (tensors && p->stage.chunks)
+        dt_lora_keep(&c->lora, &c->model.shape, &p->stage, tensors, count);
     int rc = tensors ? lay_out(l, tensors, count, dt_lora_unit_count(&c->lora, &c->model.shape),
-                               world, err)
+                               p->world, err)
                      : -1;
     free(tensors);
     return rc;
@@ -355,7 +358,7 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
     struct dt_layout l;
     struct place p = place_of(c, at, part);
     memset(out, 0, sizeof *out);
-    int rc = c->lora.r > 0 ? open_adapters(&l, c, p.world, err) : open_layout(&l, &p, false, err);
+    int rc = c->lora.r > 0 ? open_adapters(&l, &p, err) : open_layout(&l, &p, false, err);
     if (rc < 0)
         return -1;
     count_trained(&p, &l, stage, out);

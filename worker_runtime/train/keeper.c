@@ -100,17 +100,31 @@ static uint64_t mix_shares(const struct dt_lora *l, const struct dt_shape *s)
     return all;
 }
 
+#define MEANING_MOST (PATH_MAX + 200)
+
+/* Which adapters they are, and beside what; "": it is the model. */
+static void put_meaning(const struct dt_trainer *t, const char *base, char out[MEANING_MOST])
+{
+    const struct dt_lora *l = t->saved.lora;
+    *out = '\0';
+    if (l)
+        snprintf(out, MEANING_MOST, "rank %zu, alpha %a, %" PRIx64 ", %d, %d, nf4 %d, %s", l->r,
+                 (double)l->alpha, mix_shares(l, &t->config->model.shape), l->rslora, l->dora,
+                 t->config->lora_nf4, base ? base : "");
+}
+
 /* What one rank of a mesh has is of use to the same one of the same mesh alone, with the same
  * blocks; but all have the same job, of the whole model. */
-static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
+static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id, const char *trained)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
     struct dt_unit *units;
     struct dt_param *params;
     uint64_t stages = dt_stages_mark(t->config);
-    char meaning[100];
-    snprintf(meaning, sizeof meaning, "%d ranks, %d to a block, %d to experts, %d stages, %" PRIx64,
-             t->ranks, p->tensor, p->expert, p->pipeline, stages);
+    char meaning[MEANING_MOST + 100];
+    snprintf(meaning, sizeof meaning,
+             "%d ranks, %d to a block, %d to experts, %d stages, %" PRIx64 "%s%s", t->ranks,
+             p->tensor, p->expert, p->pipeline, stages, *trained ? ", " : "", trained);
     if (stages == 0 ||
         dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count, &units, &params, NULL) < 0)
         return 0; /* nobody else's */
@@ -123,14 +137,10 @@ static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id)
 
 uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base)
 {
-    const struct dt_lora *l = t->saved.lora;
-    char meaning[PATH_MAX + 100] = "";
-    if (l)
-        snprintf(meaning, sizeof meaning, "rank %zu, alpha %a, %" PRIx64 ", %d, %d, nf4 %d, %s",
-                 l->r, (double)l->alpha, mix_shares(l, &t->config->model.shape), l->rslora, l->dora,
-                 t->config->lora_nf4, base ? base : "");
+    char meaning[MEANING_MOST];
+    put_meaning(t, base, meaning);
     if (t->parts)
-        return job_of_mesh(t, run_id);
+        return job_of_mesh(t, run_id, meaning);
     return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
 }
 

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "worker_runtime/ckpt/convert.h"
 #include "worker_runtime/ckpt/pack.h"
+#include "worker_runtime/ckpt/recut.h"
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/model/packed.h"
@@ -76,13 +77,14 @@ int dt_packed_base_load(struct dt_zero *base, const char *dir, const struct dt_c
 {
     struct packing f = {.model = m, .type = type, .elem = dt_zero_device(base)->ops->elem};
     f.weights = dt_ckpt_weights_open(dir, m, err);
-    int rc = dt_agree(dt_zero_group(base), f.weights ? 0 : -1, err);
+    struct dt_coll *all = m->recut ? m->recut->world : dt_zero_group(base);
+    int rc = dt_agree(all, f.weights ? 0 : -1, err);
     if (rc == 0)
         rc = dt_zero_fill(base, fill, &f, err);
     if (rc == 0) {
         if (f.rc < 0)
             *err = f.why;
-        rc = dt_agree(dt_zero_group(base), f.rc, err);
+        rc = dt_agree(all, f.rc, err);
     }
     dt_ckpt_weights_close(f.weights);
     return rc;

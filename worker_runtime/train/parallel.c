@@ -2,6 +2,7 @@
 /* How the ranks of this world share the work, as the configuration wants it. */
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/coll/backend.h"
+#include "worker_runtime/model/lora_cut.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/update.h"
 
@@ -117,13 +118,13 @@ int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
 }
 
 /* Where the head is tied, the first and the last stage have the words, and so has each of those
- * that share experts there. */
+ * that share experts there. Beside adapters they are frozen. */
 static int open_ends(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
     struct dt_mesh_place place = dt_mesh_place(&t->recut.mesh, t->rank);
     bool end = axis->index == 0 || axis->index == axis->size - 1;
-    if (axis->size == 1 || !t->config->model.shape.tied)
+    if (axis->size == 1 || !t->config->model.shape.tied || t->config->lora.r > 0)
         return 0;
     int key = axis->index * dt_trainer_experts(t)->size + dt_trainer_experts(t)->index;
     place.index[DT_MESH_PP] = place.index[DT_MESH_EP] = 0;
@@ -171,12 +172,25 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
     return open_ends(t, err);
 }
 
+/* What is trained beside the blocks of STAGE. */
+static struct dt_tensor *adapters_of(const struct dt_lora *l, const struct dt_shape *whole,
+                                     const struct dt_stage *stage, struct dt_err *err)
+{
+    size_t count;
+    struct dt_tensor *tensors = dt_lora_tensors(l, whole, &count, err);
+    if (tensors)
+        dt_lora_keep(l, whole, stage, tensors, count);
+    return tensors;
+}
+
 /* What a rank of STAGE has that has part number EXPERTS of a model's experts; WHOLE: what all
  * stages of all such ranks have. */
 static struct dt_tensor *part_of(const struct dt_trainer *t, const struct dt_shape *whole,
                                  const struct dt_stage *stage, size_t experts, struct dt_err *err)
 {
     size_t parts = (size_t)t->config->parallel.expert;
+    if (t->saved.lora)
+        return adapters_of(t->saved.lora, whole, stage, err);
     struct dt_tensor *tensors = dt_shape_tensors(whole, err);
     if (tensors && parts > 1)
         dt_shape_keep_experts(whole, parts, experts, tensors);
@@ -329,7 +343,7 @@ static void number_chances(struct dt_trainer *t)
     for (size_t i = 0; t->parts && i < t->saved.count; at += t->saved.tensors[i++].count) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];
-        dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
+        dt_recut_part(&t->saved, one, (size_t)axis->size, (size_t)axis->index, &p);
         uint64_t part = p.whole ? 0 : (size_t)axis->index / p.copies;
         dt_zero_set_chance(t->zero, one->unit, one->index, at + part * CHANCES_OF_PART);
     }
@@ -345,7 +359,7 @@ int dt_parallel_count(struct dt_trainer *t, struct dt_err *err)
     for (size_t i = 0; axis->size > 1 && i < t->saved.count; i++) {
         struct dt_tensor_part p;
         const struct dt_tensor *one = &t->saved.tensors[i];
-        dt_shape_part(&t->config->model.shape, one, (size_t)axis->size, (size_t)axis->index, &p);
+        dt_recut_part(&t->saved, one, (size_t)axis->size, (size_t)axis->index, &p);
         if ((size_t)axis->index % p.copies > 0)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
         if (p.whole && has_parts_of_gradients(t, one))
@@ -380,7 +394,8 @@ static int add_square_of(struct dt_trainer *t, const struct dt_chunk *chunk, dou
     const struct dt_mesh_axis *axis = dt_trainer_pipeline(t);
     const struct dt_shape *s = &t->part;
     int before = (axis->index + axis->size - 1) % axis->size, next = (axis->index + 1) % axis->size;
-    struct dt_chunk units = dt_chunk_units(s, chunk);
+    struct dt_chunk units =
+        t->saved.lora ? dt_lora_units(t->saved.lora, s, chunk) : dt_chunk_units(s, chunk);
     *square = 0;
     if (!dt_chunk_is_first(chunk) && dt_coll_recv(axis->group, square, 1, DT_F64, before, err) < 0)
         return -1;

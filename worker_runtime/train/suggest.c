@@ -199,11 +199,11 @@ static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const st
 
 /* -- all meshes ------------------------------------------------------------------------------- */
 
-/* What a rank that has parts of blocks, or some of them, would have to know of others' adapters, or
- * pairs, it does not. */
-static bool is_plain(const struct dt_config *c)
+/* What a rank that has parts of blocks would have to know of others' adapters, it does not, and of
+ * pairs one that has some blocks neither. */
+static bool may_cut_tensors(const struct dt_config *c, int ranks)
 {
-    return c->lora.r > 0 || c->dpo.on;
+    return ranks == 1 || (c->lora.r == 0 && !c->dpo.on);
 }
 
 static bool may_cut_positions(const struct search *s, int ranks)
@@ -215,7 +215,7 @@ static bool may_cut_positions(const struct search *s, int ranks)
 
 static bool may_cut_layers(const struct search *s, int stages)
 {
-    bool may = !is_plain(s->c) && s->c->train.balance == DT_BALANCE_OFF;
+    bool may = !s->c->dpo.on && s->c->train.balance == DT_BALANCE_OFF;
     return stages == 1 || (may && (size_t)stages <= s->c->model.shape.layers);
 }
 
@@ -242,7 +242,7 @@ static int try_all(struct search *s, struct dt_err *err)
     int world = s->m->hosts * s->m->local;
     for (int tensor = 1; tensor <= s->m->local; tensor++) {
         struct dt_shape part;
-        if (s->m->local % tensor || (tensor > 1 && is_plain(s->c)) ||
+        if (s->m->local % tensor || !may_cut_tensors(s->c, tensor) ||
             dt_shape_cut(&s->c->model.shape, (size_t)tensor, &part, NULL) < 0)
             continue;
         for (int context = 1; context <= world / tensor; context *= 2)

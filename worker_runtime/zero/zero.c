@@ -50,7 +50,7 @@ static int check_arguments(const struct dt_unit *units, size_t count,
         return dt_err_set(err, DT_E_USAGE, "words are of frozen float32 parameters alone");
     if (count == 0)
         return dt_err_set(err, DT_E_USAGE, "a model without units has nothing to train");
-    bool whole = o->stage < 2 || (o->stage == 2 && o->full_gradients), any = false;
+    bool whole = o->stage < 2 || (o->stage == 2 && (o->full_gradients || o->frozen)), any = false;
     for (size_t u = 0; u < count; u++) {
         size_t elements = 0;
         for (size_t p = 0; p < units[u].param_count; p++)
