@@ -147,7 +147,9 @@ template <class E, bool ADD> __global__ void dropout(dt_dropout d, size_t n, E *
     size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
     for (size_t i = first; i < n; i += stride) {
-        float left = dt_chance_bits(d.start, i) < d.gone_below ? 0 : dt_to_float(x[i]) * d.scale;
+        uint64_t number = dt_chance_place(i, d.width, d.pitch);
+        bool gone = dt_chance_bits(d.start, number) < d.gone_below;
+        float left = gone ? 0 : dt_to_float(x[i]) * d.scale;
         out[i] = dt_from_float<E>(ADD ? dt_to_float(out[i]) + left : left);
     }
 }

@@ -176,7 +176,10 @@ TEST(one_array_is_added_to_another)
 
 static void dropout_of(struct gpu_kit *g, size_t n)
 {
-    static const struct dt_dropout rows[] = {{77, 0, 0.5f}, {77, 1u << 31, 2}, {9, 1u << 28, 1.5f}};
+    static const struct dt_dropout rows[] = {{77, 0, 0.5f, 0, 0},
+                                             {77, 1u << 31, 2, 0, 0},
+                                             {9, 1u << 28, 1.5f, 0, 0},
+                                             {9, 1u << 31, 2, 5, 15}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         float *x = gpu_numbers(g, n), *y = gpu_numbers(g, n), *z = kit_copy(&g->k, n, y);
         void *dx = gpu_up(g, n, x), *dy = gpu_up(g, n, y);

@@ -362,7 +362,7 @@ static void one_attention(const struct dt_ops *ops, struct dt_stream *s, struct 
 /* A fifth of the weights goes, those of some heads of many. */
 static void drop_weights(struct dt_attention *a)
 {
-    a->dropout = (struct dt_dropout){77, (1u << 31) / 5 * 2, 1.25f};
+    a->dropout = (struct dt_dropout){.start = 77, .gone_below = (1u << 31) / 5 * 2, .scale = 1.25f};
     a->all_heads = a->heads + 3;
     a->first_head = 2;
 }
@@ -560,6 +560,24 @@ static void one_dropout(const struct dt_ops *ops, struct dt_stream *s, struct ki
     kit_near("in place", n, x, want, 0);
 }
 
+/* Columns of some rows go as they do where the rows are whole. */
+static void one_part(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t rows,
+                     size_t width, size_t from, size_t pitch)
+{
+    struct dt_dropout d = {.start = 12345, .gone_below = 1u << 30, .scale = 1.25f};
+    struct dt_dropout own = {d.start + from, d.gone_below, d.scale, width, pitch};
+    float *x = kit_numbers(k, rows * pitch), *whole = kit_copy(k, rows * pitch, x);
+    float *part = kit_numbers(k, rows * width), *want = kit_copy(k, rows * width, part);
+    CHECK_ROW("%zu rows, %zu of %zu from %zu on", rows, width, pitch, from);
+    for (size_t i = 0; i < rows * width; i++)
+        part[i] = x[i / width * pitch + from + i % width];
+    ref->dropout(&d, rows * pitch, whole, false, x, NULL);
+    for (size_t i = 0; i < rows * width; i++)
+        want[i] = whole[i / width * pitch + from + i % width];
+    ops->dropout(&own, rows * width, part, false, part, s);
+    kit_near("in place", rows * width, part, want, 0);
+}
+
 static void dropouts(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t sizes[] = {0, 1, 7, 33, 1000, 70001};
@@ -569,6 +587,10 @@ static void dropouts(const struct dt_ops *ops, struct dt_stream *s, struct kit *
             one_dropout(ops, s, k, sizes[i], gone_below[p]);
         kit_free(k);
     }
+    one_part(ops, s, k, 5, 3, 4, 12);
+    one_part(ops, s, k, 700, 100, 0, 200); /* parts of a job begin amid a row */
+    one_part(ops, s, k, 1, 7, 7, 14);
+    kit_free(k);
 }
 
 TEST(dropout_takes_the_same_elements_on_each_table)

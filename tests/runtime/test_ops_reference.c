@@ -320,7 +320,7 @@ static void attention_backward(struct function *f)
 /* A third of the weights goes, those of some heads of many. */
 static void drop_weights(struct dt_attention *a)
 {
-    a->dropout = (struct dt_dropout){31, UINT32_MAX / 3, 1.5f};
+    a->dropout = (struct dt_dropout){.start = 31, .gone_below = UINT32_MAX / 3, .scale = 1.5f};
     a->all_heads = a->heads + 3;
     a->first_head = 2;
 }

@@ -25,6 +25,13 @@ DT_HALF uint32_t dt_chance_bits(uint64_t start, uint64_t i)
     return (uint32_t)(dt_mix(start + i) >> 32);
 }
 
+/* The number of element I where of each PITCH numbers the first WIDTH are here; WIDTH 0: all are.
+ */
+DT_HALF uint64_t dt_chance_place(uint64_t i, uint64_t width, uint64_t pitch)
+{
+    return width ? i / width * pitch + i % width : i;
+}
+
 /* A carry out of the 16 bits that fall away is as likely as they are large. Where they are 0, as
  * for infinity, there is none. */
 DT_HALF uint16_t dt_float_to_bf16_by_chance(float x, uint32_t chance)

@@ -66,12 +66,15 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
 
 #define DT_GPU_HEAD_DIM_MOST 256 /* of attention on a GPU; a CPU takes any */
 
-/* Element i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below GONE_BELOW:
- * none where that is 0. What stays is multiplied by SCALE. */
+/* Element number i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below
+ * GONE_BELOW: none where that is 0. What stays is multiplied by SCALE. Elements are counted one
+ * after the other; or where a call has WIDTH of each of some rows of PITCH, those that it lacks are
+ * counted, too (dt_chance_place()). */
 struct dt_dropout {
     uint64_t start;
     uint32_t gone_below;
     float scale;
+    size_t width, pitch; /* 0: rows are whole */
 };
 
 /* Causal attention. Of each sequence there are KEYS keys, at positions 0 to keys - 1, and QUERIES

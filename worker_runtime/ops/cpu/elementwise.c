@@ -163,21 +163,32 @@ static void scale(struct dt_range r, float *out, bool add, const float *x, float
     }
 }
 
+/* Of elements whose numbers go on as their places do: that of place 0 would be START's. */
+static void drop(const struct job *j, struct dt_range r, uint64_t start)
+{
+    const struct dt_dropout d = *j->dropout;
+    const float *x = j->x;
+    float *out = j->out;
+#pragma omp simd
+    for (size_t i = r.from; i < r.to; i++) {
+        float left = dt_chance_bits(start, i) < d.gone_below ? 0 : x[i] * d.scale;
+        out[i] = j->add ? out[i] + left : left;
+    }
+}
+
 static void dropout(void *arg, size_t part)
 {
     const struct job *j = arg;
-    const struct dt_dropout d = *j->dropout;
-    struct dt_range r = dt_part(j->n, PART, part);
-    const float *x = j->x;
-    float *out = j->out;
-    if (d.gone_below == 0) {
-        scale(r, out, j->add, x, d.scale);
+    const struct dt_dropout *d = j->dropout;
+    struct dt_range r = dt_part(j->n, PART, part), row;
+    if (d->gone_below == 0) {
+        scale(r, j->out, j->add, j->x, d->scale);
         return;
     }
-#pragma omp simd
-    for (size_t i = r.from; i < r.to; i++) {
-        float left = dt_chance_bits(d.start, i) < d.gone_below ? 0 : x[i] * d.scale;
-        out[i] = j->add ? out[i] + left : left;
+    for (row.from = r.from; row.from < r.to; row.from = row.to) {
+        size_t end = d->width ? (row.from / d->width + 1) * d->width : r.to;
+        row.to = end < r.to ? end : r.to;
+        drop(j, row, d->start + dt_chance_place(row.from, d->width, d->pitch) - row.from);
     }
 }
 

@@ -378,7 +378,8 @@ void dt_ref_dropout(const struct dt_dropout *d, size_t n, dt_elem *out_, bool ad
     const float *x = x_;
     (void)s;
     for (size_t i = 0; i < n; i++) {
-        bool gone = dt_chance_bits(d->start, i) < d->gone_below;
+        uint64_t number = dt_chance_place(i, d->width, d->pitch);
+        bool gone = dt_chance_bits(d->start, number) < d->gone_below;
         float left = gone ? 0 : x[i] * d->scale;
         out[i] = add ? out[i] + left : left;
     }
