@@ -3,7 +3,7 @@
 #include "tests/runtime/ranks.h"
 #include "worker_runtime/ckpt/inside.h"
 #include "worker_runtime/ckpt/recut.h"
-#include "worker_runtime/model/stage.h"
+#include "worker_runtime/model/lora_cut.h"
 
 #define ROWS(t) (sizeof(t) / sizeof *(t))
 
@@ -22,6 +22,7 @@ static const struct dt_shape shapes[] = {
 
 struct play {
     const struct dt_shape *shape;
+    const struct dt_lora *lora; /* NULL: the model is what is cut */
     int tensor, stages; /* of a model with experts: ranks that share these, in place of stages */
 };
 
@@ -38,12 +39,19 @@ struct cut {
     struct dt_zero_state files, here;
 };
 
+static struct dt_tensor *tensors_of(const struct play *p, const struct dt_shape *s, size_t *count)
+{
+    struct dt_err err = {0};
+    *count = dt_shape_tensor_count(s);
+    return p->lora ? dt_lora_tensors(p->lora, s, count, &err) : dt_shape_tensors(s, &err);
+}
+
 static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
 {
     struct dt_err err = {0};
     int rank = dt_coll_rank(world), ranks = dt_coll_size(world);
     int data = ranks / p->tensor / p->stages;
-    size_t layers = p->shape->layers, stages = (size_t)p->stages;
+    size_t layers = p->shape->layers, stages = (size_t)p->stages, count;
     *c = (struct cut){.recut = {.mesh = {{p->stages, data, 1, 1, p->tensor}}, .world = world}};
     bool experts = p->shape->experts > 0;
     if (experts)
@@ -53,8 +61,10 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
     for (size_t i = 0; i < stages; i++) {
         const struct dt_stage stage = {.chunks = 1,
                                        .chunk = {{layers * i / stages, layers * (i + 1) / stages}}};
-        c->of_stage[i] = dt_shape_tensors(&c->part, &err);
-        if (experts)
+        c->of_stage[i] = tensors_of(p, &c->part, &count);
+        if (p->lora)
+            dt_lora_keep(p->lora, &c->part, &stage, c->of_stage[i], count);
+        else if (experts)
             dt_shape_keep_experts(&c->part, stages, i, c->of_stage[i]);
         else
             dt_stage_keep(&c->part, &stage, c->of_stage[i]);
@@ -62,11 +72,12 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
     c->parts = c->of_stage[place.index[experts ? DT_MESH_EP : DT_MESH_PP]];
     c->recut.parts = c->of_stage;
     c->whole = (struct dt_ckpt_model){.shape = p->shape,
-                                      .tensors = dt_shape_tensors(p->shape, &err),
-                                      .count = dt_shape_tensor_count(p->shape),
+                                      .tensors = tensors_of(p, p->shape, &count),
+                                      .count = count,
+                                      .lora = p->lora,
                                       .recut = &c->recut};
     c->own = (struct dt_ckpt_model){
-        .shape = &c->part, .tensors = c->parts, .count = dt_shape_tensor_count(&c->part)};
+        .shape = &c->part, .tensors = c->parts, .count = count, .lora = p->lora};
     CHECK_OK(dt_ckpt_cut(&c->whole, (size_t)ranks, &c->files_layout, &err), err);
     CHECK_OK(dt_ckpt_cut(&c->own, (size_t)data, &c->here_layout, &err), err);
     c->files.steps = c->here.steps = &c->steps;
@@ -164,7 +175,33 @@ TEST(elements_go_to_who_has_them_and_back)
                 {5, 6, 1, 3}, {5, 8, 2, 2}, {5, 8, 2, 4}, {6, 3, 1, 3}, {6, 8, 2, 2}, {6, 8, 4, 2},
                 {7, 2, 1, 2}, {7, 6, 1, 3}, {7, 6, 1, 6}, {7, 4, 1, 2}};
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct play p = {&shapes[rows[i].shape], rows[i].tensor, rows[i].stages};
+        struct play p = {&shapes[rows[i].shape], NULL, rows[i].tensor, rows[i].stages};
+        CHECK_ROW("shape %d, %d ranks, %d of them for tensors, %d stages", rows[i].shape,
+                  rows[i].ranks, rows[i].tensor, rows[i].stages);
+        ranks_run(rows[i].ranks, there_and_back, &p);
+    }
+}
+
+/* Of all layers, and of all blocks alike but one; SAVES: words and head, too. */
+TEST(adapters_go_to_who_has_their_layers_and_back)
+{
+    static const struct {
+        int shape, ranks, tensor, stages;
+        bool saves, dora;
+    } rows[] = {{0, 2, 2, 1, false, false}, {0, 4, 4, 1, false, true}, {1, 4, 4, 1, true, false},
+                {1, 6, 2, 1, true, true},   {3, 8, 4, 1, true, false}, {5, 6, 1, 3, false, true},
+                {5, 8, 2, 4, false, false}, {6, 3, 1, 3, true, true},  {6, 8, 2, 2, true, false},
+                {6, 8, 4, 2, true, true}};
+    struct dt_err err = {0};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct dt_shape *s = &shapes[rows[i].shape];
+        struct dt_lora l = {.r = 2,
+                            .alpha = 4,
+                            .dora = rows[i].dora,
+                            .saves_embedding = rows[i].saves,
+                            .saves_head = rows[i].saves};
+        CHECK_OK(dt_lora_target_all(&l, s, &err), err);
+        struct play p = {s, &l, rows[i].tensor, rows[i].stages};
         CHECK_ROW("shape %d, %d ranks, %d of them for tensors, %d stages", rows[i].shape,
                   rows[i].ranks, rows[i].tensor, rows[i].stages);
         ranks_run(rows[i].ranks, there_and_back, &p);

@@ -186,7 +186,7 @@ TEST(what_cannot_be_shared_is_refused)
 {
     /* clang-format off */
     static const struct { const char *text, *why; } rows[] = {
-        {"{\"train_batch_size\": 7, \"lora\": {}, " SMALL "}", "train_batch_size: 7 samples cannot be shared evenly by 4 ranks"},
+        {"{\"train_batch_size\": 7, \"lora\": {\"base\": \"nf4\"}, " SMALL "}", "train_batch_size: 7 samples cannot be shared evenly by 4 ranks"},
         {"{\"train_batch_size\": 8}", "there is neither model.config nor model.weights"},
         {"{\"train_batch_size\": 8, \"train\": {\"device\": \"cuda\"}, " SMALL "}", "train.device is \"cuda\", and there is no GPU on these hosts"},
         {"{" SMALL "}", "neither train_batch_size nor train_micro_batch_size_per_gpu"},
@@ -235,17 +235,33 @@ TEST(what_is_offloaded_from_gpus_is_refused)
     dt_config_finish(&c);
 }
 
-/* Their layers are not cut so far. */
-TEST(adapters_are_shared_by_samples_and_layers)
+TEST(adapters_are_shared_in_each_way)
 {
     struct dt_config c = parsed("{\"train_batch_size\": 64, \"lora\": {\"r\": 2}, " SMALL "}");
     struct dt_suggestions s = suggested(&c, "ranks=4");
-    const struct dt_suggestion *samples = find(&s, 1, 1, 1), *both = find(&s, 1, 2, 1);
-    CHECK(samples && both && !find(&s, 2, 1, 1));
+    const struct dt_suggestion *samples = find(&s, 1, 1, 1);
+    CHECK(samples && find(&s, 1, 2, 1) && find(&s, 2, 1, 1) && find(&s, 2, 2, 1));
     CHECK(samples->cost.sent > 0);
     CHECK(samples->cost.sent < (double)dt_shape_params(&c.model.shape)); /* four bytes each */
     dt_suggest_finish(&s);
     dt_config_finish(&c);
+}
+
+/* What a configuration would be refused with is not suggested. */
+TEST(magnitudes_and_weights_in_nf4_are_not_cut)
+{
+    static const char *const more[] = {"\"use_dora\": true", "\"base\": \"nf4\""};
+    for (size_t i = 0; i < ROWS(more); i++) {
+        struct dt_buf text = {0};
+        dt_buf_printf(&text, "{\"train_batch_size\": 64, \"lora\": {%s}, " SMALL "}", more[i]);
+        struct dt_config c = parsed(dt_buf_cstr(&text));
+        struct dt_suggestions s = suggested(&c, "ranks=4");
+        CHECK_ROW("%s", more[i]);
+        CHECK(find(&s, 1, 2, 1) && !find(&s, 2, 1, 1));
+        dt_suggest_finish(&s);
+        dt_config_finish(&c);
+        dt_buf_finish(&text);
+    }
 }
 
 /* Stage 3 gathers the model that they are for twice a micro-batch: two bytes a number, or half a

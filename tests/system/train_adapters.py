@@ -44,6 +44,31 @@ def stages_have_the_same_bits(s):
         os.rename(s.path("base-" + model["model_type"]), s.path("base-%d" % number))  # the next row's may be of another size
 
 
+@training.story
+def cut_layers_have_the_same_losses(s):
+    """2 and 4 ranks that share each layer have the losses of one: with dropout, saved modules, shared rows, samples or heads, and 16 bits"""
+    two = {**LLAMA, "num_key_value_heads": 2}
+    odd = {**GPT2, "vocab_size": 321}
+    rows = ((two, SAVING, {"tensor": 2}, 1, 0, {}), (two, ALL, {"tensor": 4}, 1, 1, {}), (odd, ALL, {"tensor": 2}, 2, 2, {}),
+            (GPT2, {**ALL, "use_rslora": True}, {"tensor": 4, "sequence": True}, 1, 0, {}),
+            (two, SAVING, {"tensor": 2, "sequence": True}, 2, 3, {"activation_checkpointing": {}}),
+            (two, ALL, {"tensor": 2, "context": 2}, 1, 3, {}), (GPT2, ALL, {"tensor": 2, "context": 2, "sequence": True}, 1, 1, {}),
+            (two, {**ALL, "target_modules": ["o_proj", "down_proj"], "plus_ratio": 4}, {"tensor": 2, "pipeline": 2}, 1, 1, {}),
+            (two, ALL, {"tensor": 2}, 1, 1, {"bf16": {"enabled": True}}))
+    for number, (model, lora, parallel, data, stage, how) in enumerate(rows):
+        more = {"accumulation": 2, "steps": 5, "data": {"validation": s.data}, "validate_every": 5, "validation_batches": 2, **how}
+        alone = beside(s, "alone%d.json" % number, model, lora, **more)
+        wanted = s.run(alone).expect(r"validation\D*([\d.]+)").group(1)
+        c = beside(s, "cut%d.json" % number, model, lora, stage=stage, parallel=parallel, **{**more, "accumulation": 2 // data})
+        program = s.run(c, world=data * parallel["tensor"] * parallel.get("pipeline", 1) * parallel.get("context", 1))
+        what = "row %d, %r" % (number, parallel)
+        half = "bf16" in how
+        training.close(s.losses(c), s.losses(alone), 1e-3 if half else 1e-5, "losses, " + what)
+        training.close(s.norms(c), s.norms(alone), 1e-2 if half else 1e-4, "norms, " + what)
+        training.close([float(program.expect(r"validation\D*([\d.]+)").group(1))], [float(wanted)], 1e-3, "validation, " + what)
+        os.rename(s.path("base-" + model["model_type"]), s.path("base-%d" % number))
+
+
 def goes_on(s, model, lora, meshes):
     """A run in all of MESHES, a step in each, and what the last one saved."""
     folder, name = s.path("saved-" + model["model_type"]), model["model_type"]
@@ -58,7 +83,8 @@ def goes_on(s, model, lora, meshes):
     return whole, folder
 
 
-MESHES = (({}, 1, 0), ({"pipeline": 2}, 2, 2), ({}, 2, 3), ({"pipeline": 3}, 3, 0), ({"pipeline": 2, "context": 2}, 4, 1), ({}, 1, 1))
+MESHES = (({}, 1, 0), ({"tensor": 2}, 2, 0), ({"pipeline": 2}, 2, 2), ({"tensor": 4}, 4, 1), ({}, 2, 3), ({"tensor": 2, "sequence": True}, 4, 3),
+          ({"pipeline": 3}, 3, 0), ({"tensor": 2, "pipeline": 2}, 4, 2), ({"pipeline": 2, "context": 2}, 4, 1), ({}, 1, 1))
 
 
 @training.story
@@ -83,20 +109,21 @@ def any_mesh_goes_on(s):
 
 @training.story
 def begins_from_a_folder(s):
-    """stages begin with the adapters of a folder of peft's"""
+    """ranks that share a model begin with their parts of the adapters of a folder of peft's"""
     c = beside(s, "c.json", LLAMA, SAVING, steps=3, save_dir=s.path("ckpt"))
     s.run(c)
     alone = beside(s, "alone.json", LLAMA, {"from": s.path("ckpt")}, steps=3)
     s.run(alone)
-    shared = beside(s, "shared.json", LLAMA, {"from": s.path("ckpt")}, steps=3, parallel={"pipeline": 2})
-    s.run(shared, world=2)
-    tap.check_equal(s.losses(shared), s.losses(alone), "losses")
+    for parallel in ({"pipeline": 2}, {"tensor": 2}):
+        shared = beside(s, "shared.json", LLAMA, {"from": s.path("ckpt")}, steps=3, parallel=parallel)
+        s.run(shared, world=2)
+        training.close(s.losses(shared), s.losses(alone), 1e-5, "losses of %r" % parallel)
 
 
 @training.story
 def comes_back(s):
     """a rank that is killed costs no step"""
-    for number, (parallel, world) in enumerate((({"pipeline": 2}, 4),)):
+    for number, (parallel, world) in enumerate((({"pipeline": 2}, 4), ({"tensor": 2}, 4))):
         alone = beside(s, "alone%d.json" % number, LLAMA, ALL, steps=20, accumulation=2)
         s.run(alone, world=2)
         c = beside(s, "killed%d.json" % number, LLAMA, ALL, steps=20, accumulation=2, vault_every=1, parallel=parallel)

@@ -118,7 +118,8 @@ def is_refused(s):
     """what cannot be cut is said before anything is trained"""
     rows = (({"parallel": {"tensor": 3}}, 3, r"4 heads cannot be cut by 3; this model can be cut by 2 and 4$"),
             ({"parallel": {"tensor": 2}}, 3, r"parallel.tensor: 2 does not divide the number of ranks, 3: give another --nproc-per-node"),
-            ({"parallel": {"tensor": 2}, "lora": {"r": 2, "alpha": 4}}, 2, r"layers with adapters beside them are not cut"),
+            ({"parallel": {"tensor": 2}, "lora": {"use_dora": True}}, 2, r"a norm of weights of which each rank would have some; drop it, or lora.use_dora"),
+            ({"parallel": {"tensor": 2}, "lora": {"base": "nf4"}}, 2, r"weights in NF4 are packed whole, and not cut so far; drop it, or lora.base"),
             ({"parallel": {"tensor": 2}, "tensor_parallel": {"autotp_size": 4}}, 2, r"parallel.tensor is 2, and tensor_parallel says 4"))
     for number, (keys, world, words) in enumerate(rows):
         c = s.config("refused%d.json" % number, model=GPT2, **keys)

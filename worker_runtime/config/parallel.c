@@ -99,10 +99,15 @@ static int settle_degrees(const struct dt_reading *r)
 static int check_tensor(const struct dt_config *c, struct dt_err *err)
 {
     struct dt_shape part;
-    if (c->lora.r > 0)
+    if (c->lora.dora)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: layers with adapters beside them are not cut so far; "
-                          "drop it, or the block \"lora\"");
+                          "parallel.tensor: a magnitude is divided by a norm of weights of which "
+                          "each rank would have some; drop it, or lora.use_dora, or give "
+                          "parallel.pipeline");
+    if (c->lora_nf4)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.tensor: weights in NF4 are packed whole, and not cut so far; "
+                          "drop it, or lora.base, or give parallel.pipeline");
     if (c->dpo.on)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: it does not go with the block \"dpo\" so far; drop "

@@ -7,6 +7,10 @@
  * that. Without dropout drop(x) W is what OUT has, and backward both terms in W are one: the
  * layer's product with g dout. With it they are two.
  *
+ * Where ranks share the layer all of this is of a rank's part, of outputs or of inputs, and joins
+ * the others' where the layer's own does (linear.h): what adds up of W's parts adds up of B A's.
+ * Not so n, of which a part of the inputs has a part alone.
+ *
  * m's gradient wants drop(x) W once more: a third product with W beside those of LoRA, and with
  * dropout five in all. To keep it would take as much memory as all that a block keeps. */
 #include "worker_runtime/model/adapter.h"
@@ -118,12 +122,21 @@ static struct dt_dropout dropout_of(const struct dt_block *b, const struct dt_lo
     };
 }
 
+/* Ranks that share a layer by its inputs have as many of them each. */
+static struct dt_inputs inputs_of(const struct dt_block *b, const struct dt_lora_pair *p)
+{
+    size_t parts = b->team && p->by_inputs ? (size_t)dt_coll_size(b->team->group) : 1;
+    size_t index = parts > 1 ? (size_t)b->team->index : 0;
+    return (struct dt_inputs){p->in, index * p->in, parts * p->in};
+}
+
 /* OUT = what dropout leaves of what P is fed with, X; ADD: +=. */
 static void drop_rows(const struct dt_block *b, const struct dt_lora_pair *p, dt_elem *out,
                       bool add, const dt_elem *x)
 {
     const struct dt_dropout d = dropout_of(b, p);
-    dt_drop_rows(b, &d, p->in, out, add, x);
+    const struct dt_inputs inputs = inputs_of(b, p);
+    dt_drop_inputs(b, &d, &inputs, out, add, x);
 }
 
 /* X as the adapter P gets it. */

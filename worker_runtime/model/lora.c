@@ -248,8 +248,12 @@ static struct dt_lora_pair pair_of(const struct dt_lora *l, const struct dt_shap
                                    const struct dt_tensor *t, size_t at)
 {
     size_t r = dt_lora_share(l, block, t->which).r;
-    size_t in = t->dims[s->family == DT_GPT2 ? 0 : 1], out = t->count / in;
+    int by_in = s->family == DT_GPT2 ? 0 : 1;
+    size_t in = t->dims[by_in], out = t->count / in;
+    struct dt_tensor_part part;
+    dt_shape_part(s, t, 1, 0, &part);
     return (struct dt_lora_pair){.tensor = t->which,
+                                 .by_inputs = part.dim == by_in,
                                  .in = in,
                                  .out = out,
                                  .r = r,

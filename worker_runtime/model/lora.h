@@ -117,7 +117,8 @@ int dt_lora_each_pattern(const struct dt_lora *l, const struct dt_shape *s, bool
 /* One adapter of a block, and where its two matrices, and a DoRA's magnitudes, are in the block's
  * unit of adapters. */
 struct dt_lora_pair {
-    size_t tensor; /* of the block: whose layer it is */
+    size_t tensor;  /* of the block: whose layer it is */
+    bool by_inputs; /* ranks that share the layer have some of its inputs each, else of outputs */
     size_t in, out, r;
     float scale;
     size_t a_at, b_at, m_at; /* elements */

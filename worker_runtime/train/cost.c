@@ -136,7 +136,7 @@ static struct work work_of(const struct dt_step_work *of, const struct dt_plan *
                      .elem = elem,
                      .blocks = split.most,
                      .last = split.last,
-                     .frozen = of->frozen};
+                     .frozen = of->frozen / size_of(p, DT_MESH_TP)};
     w.tensor = size_of(p, DT_MESH_TP);
     w.context = size_of(p, DT_MESH_CP);
     w.data = size_of(p, DT_MESH_DP);
@@ -144,7 +144,7 @@ static struct work work_of(const struct dt_step_work *of, const struct dt_plan *
     w.micro_batches = (double)p->accumulation;
     w.rows = (double)p->micro * (double)positions / w.context;
     w.stream = w.rows * (double)part->width * (double)elem;
-    double share = (double)split.most / (double)part->layers;
+    double share = (double)split.most / (double)part->layers / w.tensor;
     w.trained = of->adapters > 0 ? of->adapters * share : stage_params(part, split.most, w.stages);
     return w;
 }

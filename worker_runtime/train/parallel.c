@@ -244,11 +244,14 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
 
 /* Of what is the same on each rank: a norm of queries or keys serves all heads, and the last norm
  * all words, of which each rank has some. Where rows are shared each norm serves a rank's own; a
- * bias behind a row layer still all rows. */
+ * bias behind a row layer still all rows. Of an adapter A serves outputs, or B inputs, of which
+ * each rank has some. */
 static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_tensor *one)
 {
     const struct dt_shape *s = &t->config->model.shape;
     bool block = one->unit > 0 && one->unit <= s->layers;
+    if (t->saved.lora)
+        return true;
     bool row_bias = s->family == DT_GPT2 &&
                     (one->which == DT_GPT2_ATTN_PROJ_BIAS || one->which == DT_GPT2_MLP_PROJ_BIAS);
     if (one->unit > s->layers)

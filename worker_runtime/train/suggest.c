@@ -199,11 +199,10 @@ static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const st
 
 /* -- all meshes ------------------------------------------------------------------------------- */
 
-/* What a rank that has parts of blocks would have to know of others' adapters, it does not, and of
- * pairs one that has some blocks neither. */
+/* As the configuration would be refused else. */
 static bool may_cut_tensors(const struct dt_config *c, int ranks)
 {
-    return ranks == 1 || (c->lora.r == 0 && !c->dpo.on);
+    return ranks == 1 || (!c->lora.dora && !c->lora_nf4 && !c->dpo.on);
 }
 
 static bool may_cut_positions(const struct search *s, int ranks)
