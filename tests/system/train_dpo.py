@@ -101,6 +101,34 @@ def all_weights(s):
 
 
 @training.story
+def cut_layers(s):
+    """ranks that share each layer have the losses, rewards and validations of one, of adapters and of all weights, and go on as one and as two"""
+    data = training.pairs(s)
+    heads = dict(GPT2, n_head=4)
+    rows = ((LLAMA, None, {"tensor": 2}, 1, 0), (LLAMA, None, {"tensor": 4, "sequence": True}, 1, 2), (LLAMA, False, {"tensor": 2}, 2, 3),
+            (heads, {"target_modules": ["c_attn", "mlp.c_proj"]}, {"tensor": 2, "context": 2}, 1, 1),
+            (heads, False, {"tensor": 2, "sequence": True}, 2, 1))
+    for number, (model, lora, parallel, others, stage) in enumerate(rows):
+        how = {"steps": 5, "batch": 6, "accumulation": 1, "model": model, "lora": lora, "dpo": {"sft": 0.3}, "save_every": 3}
+        what = "row %d, %r" % (number, parallel)
+        alone = config(s, "alone%d.json" % number, data, save_dir=s.path("alone%d" % number), **how)
+        s.run(alone)
+        c = config(s, "cut%d.json" % number, data, stage=stage, parallel=parallel, save_dir=s.path("cut%d" % number), **how)
+        s.run(c, world=parallel["tensor"] * parallel.get("context", 1) * others)
+        training.close(s.losses(c), s.losses(alone), 1e-5, what)
+        for name in ("reward_margin", "reward_accuracy"):
+            of = [[row[name] for row in s.steps(one).values()] for one in (c, alone)]
+            if max(abs(a - b) for a, b in zip(*of)) > 1e-5:
+                raise AssertionError("%s, %s: %r" % (name, what, of))
+        held = [[row["validation_loss"] for row in validations(one)] for one in (c, alone)]
+        training.close(held[0], held[1], 1e-5, "validation, " + what)
+        wanted = s.losses(alone)[-2:]
+        for going, saved, world in ((c, "alone%d" % number, parallel["tensor"] * parallel.get("context", 1)), (alone, "cut%d" % number, 2)):
+            s.run(going, "--resume", s.path(saved, "step-00000003"), "--set", "train.save_dir=" + s.path("again%d%d" % (number, world)), world=world)
+            training.close(s.losses(going)[-2:], wanted, 1e-5, "gone on, " + what)
+
+
+@training.story
 def resumed(s):
     """a run goes on from a checkpoint in another world, and from the death of a rank, with the losses of one that never ended"""
     data = training.pairs(s)

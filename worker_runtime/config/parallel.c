@@ -108,10 +108,6 @@ static int check_tensor(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: weights in NF4 are packed whole, and not cut so far; "
                           "drop it, or lora.base, or give parallel.pipeline");
-    if (c->dpo.on)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: it does not go with the block \"dpo\" so far; drop "
-                          "one of them");
     if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.tensor, &part, err) < 0)
         return dt_err_wrap(err, "parallel.tensor");
     return 0;

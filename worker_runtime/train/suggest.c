@@ -202,7 +202,7 @@ static int try_mesh(struct search *s, const struct dt_mesh_shape *mesh, const st
 /* As the configuration would be refused else. */
 static bool may_cut_tensors(const struct dt_config *c, int ranks)
 {
-    return ranks == 1 || (!c->lora.dora && !c->lora_nf4 && !c->dpo.on);
+    return ranks == 1 || (!c->lora.dora && !c->lora_nf4);
 }
 
 static bool may_cut_positions(const struct search *s, int ranks)
