@@ -101,20 +101,23 @@ def all_weights(s):
 
 
 @training.story
-def cut_layers(s):
-    """ranks that share each layer have the losses, rewards and validations of one, of adapters and of all weights, and go on as one and as two"""
+def shared_models(s):
+    """ranks that share layers, or each of them, have the losses, rewards and validations of one, and go on from its checkpoints as it from theirs"""
     data = training.pairs(s)
     heads = dict(GPT2, n_head=4)
     rows = ((LLAMA, None, {"tensor": 2}, 1, 0), (LLAMA, None, {"tensor": 4, "sequence": True}, 1, 2), (LLAMA, False, {"tensor": 2}, 2, 3),
             (heads, {"target_modules": ["c_attn", "mlp.c_proj"]}, {"tensor": 2, "context": 2}, 1, 1),
-            (heads, False, {"tensor": 2, "sequence": True}, 2, 1))
+            (heads, False, {"tensor": 2, "sequence": True}, 2, 1), (LLAMA, {"use_dora": True}, {"pipeline": 2}, 1, 0),
+            (heads, False, {"pipeline": 2}, 2, 2), (dict(LLAMA, num_hidden_layers=4), None, {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, 1, 1),
+            (LLAMA, None, {"pipeline": 2, "tensor": 2}, 1, 1), (heads, {"target_modules": ["c_fc"]}, {"pipeline": 2, "context": 2}, 1, 2))
     for number, (model, lora, parallel, others, stage) in enumerate(rows):
-        how = {"steps": 5, "batch": 6, "accumulation": 1, "model": model, "lora": lora, "dpo": {"sft": 0.3}, "save_every": 3}
+        ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("context", 1)
+        how = {"steps": 5, "batch": 12, "accumulation": 2, "model": model, "lora": lora, "dpo": {"sft": 0.3}, "save_every": 3}
         what = "row %d, %r" % (number, parallel)
         alone = config(s, "alone%d.json" % number, data, save_dir=s.path("alone%d" % number), **how)
         s.run(alone)
         c = config(s, "cut%d.json" % number, data, stage=stage, parallel=parallel, save_dir=s.path("cut%d" % number), **how)
-        s.run(c, world=parallel["tensor"] * parallel.get("context", 1) * others)
+        s.run(c, world=ranks * others)
         training.close(s.losses(c), s.losses(alone), 1e-5, what)
         for name in ("reward_margin", "reward_accuracy"):
             of = [[row[name] for row in s.steps(one).values()] for one in (c, alone)]
@@ -123,9 +126,10 @@ def cut_layers(s):
         held = [[row["validation_loss"] for row in validations(one)] for one in (c, alone)]
         training.close(held[0], held[1], 1e-5, "validation, " + what)
         wanted = s.losses(alone)[-2:]
-        for going, saved, world in ((c, "alone%d" % number, parallel["tensor"] * parallel.get("context", 1)), (alone, "cut%d" % number, 2)):
-            s.run(going, "--resume", s.path(saved, "step-00000003"), "--set", "train.save_dir=" + s.path("again%d%d" % (number, world)), world=world)
+        for going, saved, world in ((c, "alone%d" % number, ranks), (alone, "cut%d" % number, 1)):
+            s.run(going, "--resume", s.path(saved, "step-00000003"), "--set", "train.save_dir=" + s.path("again-%d-%s" % (number, saved)), world=world)
             training.close(s.losses(going)[-2:], wanted, 1e-5, "gone on, " + what)
+        os.rename(s.path("base-" + model["model_type"]), s.path("base-%d" % number))  # the next row's may be of another size
 
 
 @training.story

@@ -137,10 +137,6 @@ static int check_sequence(const struct dt_config *c, struct dt_err *err)
 static int check_pipeline(const struct dt_config *c, struct dt_err *err)
 {
     size_t layers = c->model.shape.layers;
-    if (c->dpo.on)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.pipeline: it does not go with the block \"dpo\" so far; drop "
-                          "one of them");
     if (c->parallel.chunks > 1 && (size_t)(c->parallel.pipeline * c->parallel.chunks) > layers)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.chunks: %d chunks on each of %d stages want a layer each at "

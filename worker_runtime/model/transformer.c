@@ -470,6 +470,8 @@ int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot
     struct pass p = {.t = t, .z = z, .slot = slot, .batch = batch, .train = train, .err = err};
     if (stream(&p, ids, targets) < 0)
         return -1;
+    if (!is_last(&p))
+        return leave(&p);
     p.train = false; /* of the head there are no gradients yet */
     return head(&p) < 0 ? -1 : fetch_losses(&p, losses);
 }

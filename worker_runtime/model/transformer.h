@@ -107,7 +107,8 @@ void *dt_transformer_border(struct dt_transformer *t, size_t slot);
  * positions] of the host's memory, are those of each target, 0 where it does not count. With TRAIN
  * the head's gradients are still to come: dt_transformer_weigh(), before anything else goes
  * forward, goes through the head once more, in which the gradients of each row are multiplied by
- * its weight and by SCALE. WEIGHTS are as LOSSES; of a batch of 0 both may be NULL. */
+ * its weight and by SCALE. WEIGHTS are as LOSSES; of a batch of 0 both may be NULL. A chunk without
+ * the head leaves LOSSES alone, and ends as in dt_transformer_forward(). */
 int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
                         const int32_t *ids, const int32_t *targets, bool train, float *losses,
                         struct dt_err *err);

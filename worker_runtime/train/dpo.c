@@ -3,18 +3,21 @@
  * is trained, be it adapters beside the same model or a model that began as it, and back with a
  * weight for each answer (optim/dpo.h). A sample is a pair: the chosen answer's document begins at
  * position 0, and the rejected one's behind it. Ranks that share samples add up what they have of
- * an answer. All is one micro-step: units are asked for in the same order each time. */
+ * an answer. All is one micro-step: units are asked for in the same order each time.
+ *
+ * Where stages share the layers, the last one knows the losses. The reference goes through them
+ * with all micro-batches of a step before the first is trained with (stages.c). */
 #include "worker_runtime/train/inside.h"
 
 #include <stdlib.h>
 
 int dt_dpo_open(struct dt_trainer *t, struct dt_err *err)
 {
-    size_t micro = (size_t)t->batch.micro;
+    size_t micro = (size_t)t->batch.micro, micros = t->stages ? (size_t)t->batch.accumulation : 1;
     if (!t->config->dpo.on)
         return 0;
     t->pairs.rows = calloc(micro * dt_pieces_own(&t->pieces), sizeof *t->pairs.rows);
-    t->pairs.of = calloc(micro, sizeof *t->pairs.of);
+    t->pairs.of = calloc(micros * micro, sizeof *t->pairs.of);
     t->pairs.weights = calloc(2 * micro, sizeof *t->pairs.weights);
     return t->pairs.rows && t->pairs.of && t->pairs.weights
                ? 0
@@ -37,12 +40,21 @@ static size_t sample_of(const struct dt_trainer *t, size_t batch, size_t row, bo
     return sample;
 }
 
-/* The losses of rows, added up by answer. REFERENCE: they are those of the reference. */
-static void add_up(struct dt_trainer *t, size_t batch, bool reference)
+/* Those of micro-batch number MICRO of a step, of which stages have all. */
+static struct dt_dpo_pair *pairs_of(const struct dt_trainer *t, int micro)
 {
+    return t->pairs.of + (size_t)micro * (size_t)t->batch.micro;
+}
+
+/* The losses of rows, added up by answer. REFERENCE: they are those of the reference, which come
+ * first. */
+static void add_up(struct dt_trainer *t, struct dt_dpo_pair *pairs, size_t batch, bool reference)
+{
+    for (size_t i = 0; reference && i < batch; i++)
+        pairs[i] = (struct dt_dpo_pair){0};
     for (size_t row = 0; row < batch * dt_pieces_own(&t->pieces); row++) {
         bool chosen;
-        struct dt_dpo_pair *p = &t->pairs.of[sample_of(t, batch, row, &chosen)];
+        struct dt_dpo_pair *p = &pairs[sample_of(t, batch, row, &chosen)];
         struct dt_dpo_answer *a = chosen ? &p->chosen : &p->rejected;
         if (t->targets[row] < 0)
             continue;
@@ -51,26 +63,25 @@ static void add_up(struct dt_trainer *t, size_t batch, bool reference)
     }
 }
 
-static int go_forward(struct dt_trainer *t, size_t batch, bool train, bool reference,
-                      struct dt_err *err)
+int dt_dpo_forward(struct dt_trainer *t, const struct dt_dpo_pass *pass, struct dt_err *err)
 {
-    struct dt_zero *model = reference ? t->base : dt_trainer_model(t);
-    dt_transformer_adapt(t->model, reference || !t->saved.lora ? NULL : t->zero);
-    int rc = dt_transformer_lose(t->model, model, 0, batch, t->ids, t->targets, train,
-                                 t->pairs.rows, err);
-    if (rc == 0)
-        add_up(t, batch, reference);
+    struct dt_zero *model = pass->reference ? t->base : dt_trainer_model(t);
+    dt_transformer_adapt(t->model, pass->reference || !t->saved.lora ? NULL : t->zero);
+    int rc = dt_transformer_lose(t->model, model, pass->slot, pass->batch, t->ids, t->targets,
+                                 pass->train, t->pairs.rows, err);
+    if (rc == 0 && pass->last)
+        add_up(t, pairs_of(t, pass->micro), pass->batch, pass->reference);
     return rc;
 }
 
 /* Of each answer, what all ranks that share it have. */
-static int join(struct dt_trainer *t, size_t batch, struct dt_err *err)
+static int join(struct dt_trainer *t, struct dt_dpo_pair *pairs, size_t batch, struct dt_err *err)
 {
     _Static_assert(sizeof(struct dt_dpo_pair) == 6 * sizeof(double), "six doubles");
     struct dt_team *team = dt_parallel_context(t);
     if (!team || batch == 0)
         return 0;
-    dt_team_sum(team, t->pairs.of, batch * 6, DT_F64);
+    dt_team_sum(team, pairs, batch * 6, DT_F64);
     if (team->failed)
         *err = team->err;
     return team->failed ? -1 : 0;
@@ -78,11 +89,12 @@ static int join(struct dt_trainer *t, size_t batch, struct dt_err *err)
 
 /* What the answers come to, and the weights of their rows. A pair counts once among those who share
  * it. */
-static void judge(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums)
+static void judge(struct dt_trainer *t, const struct dt_dpo_pair *pairs, size_t batch,
+                  struct dt_loss_sums *sums)
 {
     bool counts = dt_team_is_first(&t->context_team);
     for (size_t i = 0; i < batch; i++) {
-        struct dt_dpo_verdict v = dt_dpo_judge(&t->config->dpo, &t->pairs.of[i]);
+        struct dt_dpo_verdict v = dt_dpo_judge(&t->config->dpo, &pairs[i]);
         sums->loss += counts ? v.loss : 0;
         sums->chosen += counts ? v.reward_chosen : 0;
         sums->rejected += counts ? v.reward_rejected : 0;
@@ -97,32 +109,48 @@ static void judge(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums)
     }
 }
 
-static int go_both(struct dt_trainer *t, size_t batch, bool train, struct dt_loss_sums *sums,
-                   struct dt_err *err)
+static int join_and_judge(struct dt_trainer *t, int micro, size_t batch, struct dt_loss_sums *sums,
+                          struct dt_err *err)
 {
-    for (size_t i = 0; i < batch; i++)
-        t->pairs.of[i] = (struct dt_dpo_pair){0};
-    if (go_forward(t, batch, false, true, err) < 0 || go_forward(t, batch, train, false, err) < 0)
+    struct dt_dpo_pair *pairs = pairs_of(t, micro);
+    if (join(t, pairs, batch, err) < 0)
         return -1;
-    if (join(t, batch, err) < 0)
-        return -1;
-    judge(t, batch, sums);
+    judge(t, pairs, batch, sums);
     return 0;
+}
+
+int dt_dpo_weigh(struct dt_trainer *t, const struct dt_dpo_pass *pass, float scale,
+                 struct dt_loss_sums *sums, struct dt_err *err)
+{
+    if (join_and_judge(t, pass->micro, pass->batch, sums, err) < 0)
+        return -1;
+    return dt_transformer_weigh(t->model, dt_trainer_model(t), pass->slot, t->pairs.rows, scale,
+                                err);
 }
 
 int dt_dpo_train(struct dt_trainer *t, size_t batch, float scale, struct dt_loss_sums *sums,
                  struct dt_err *err)
 {
+    const struct dt_dpo_pass before = {.batch = batch, .reference = true, .last = true};
+    const struct dt_dpo_pass own = {.batch = batch, .train = true, .last = true};
     double of_tokens = 0;
-    if (go_both(t, batch, true, sums, err) < 0 ||
-        dt_transformer_weigh(t->model, dt_trainer_model(t), 0, t->pairs.rows, scale, err) < 0)
+    if (dt_dpo_forward(t, &before, err) < 0 || dt_dpo_forward(t, &own, err) < 0 ||
+        dt_dpo_weigh(t, &own, scale, sums, err) < 0)
         return -1;
     return dt_transformer_backward(t->model, dt_trainer_model(t), 0, &of_tokens, err);
 }
 
+static int measure(struct dt_trainer *t, size_t batch, bool reference, struct dt_err *err)
+{
+    const struct dt_dpo_pass pass = {.batch = batch, .reference = reference, .last = true};
+    return t->stages ? dt_stages_compare(t, &pass, err) : dt_dpo_forward(t, &pass, err);
+}
+
 int dt_dpo_loss(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums, struct dt_err *err)
 {
-    return go_both(t, batch, false, sums, err);
+    if (measure(t, batch, true, err) < 0 || measure(t, batch, false, err) < 0)
+        return -1;
+    return join_and_judge(t, 0, batch, sums, err);
 }
 
 struct dt_preference_metrics dt_dpo_means(const struct dt_loss_sums *sums, uint64_t pairs)

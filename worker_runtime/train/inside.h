@@ -103,7 +103,7 @@ struct dt_trainer {
     int32_t *documents; /* of one micro-batch, of whole samples; NULL: nothing is packed */
     struct {
         float *rows;            /* [micro, positions]: losses, and then weights, of rows */
-        struct dt_dpo_pair *of; /* [micro] */
+        struct dt_dpo_pair *of; /* [micro]; of stages, those of all micro-batches of a step */
         float *weights; /* [micro, 2]: of rows of the rejected answer, and of the chosen one */
     } pairs;            /* where samples are pairs */
     struct dt_preference_metrics judged; /* of the last validation */
@@ -302,6 +302,16 @@ void dt_dpo_close(struct dt_trainer *t);
 int dt_dpo_train(struct dt_trainer *t, size_t batch, float scale, struct dt_loss_sums *sums,
                  struct dt_err *err);
 int dt_dpo_loss(struct dt_trainer *t, size_t batch, struct dt_loss_sums *sums, struct dt_err *err);
+/* The parts of these, for stages: forward with micro-batch number MICRO, which is at hand; and once
+ * the reference and then what is trained went LAST through all layers, the gradient of the loss. */
+struct dt_dpo_pass {
+    size_t slot, batch;
+    int micro;
+    bool reference, train, last; /* LAST: it ends with the head */
+};
+int dt_dpo_forward(struct dt_trainer *t, const struct dt_dpo_pass *pass, struct dt_err *err);
+int dt_dpo_weigh(struct dt_trainer *t, const struct dt_dpo_pass *pass, float scale,
+                 struct dt_loss_sums *sums, struct dt_err *err);
 struct dt_preference_metrics dt_dpo_means(const struct dt_loss_sums *sums, uint64_t pairs);
 /* S, of a file that is trained or validated on, has samples that are PAIRS, or are none. */
 int dt_dpo_check_data(const struct dt_samples *s, bool pairs, struct dt_err *err);

@@ -324,19 +324,43 @@ static bool reads_samples(const struct dt_trainer *t, const struct dt_pipe_op *f
     return !takes(t, forward) || !gives(t, forward) || t->documents;
 }
 
-static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale, double *loss,
-                double *data_s, struct dt_err *err)
+static int read_samples(struct dt_trainer *t, int micro, double *data_s, struct dt_err *err)
+{
+    int64_t begun = dt_clock_monotonic_ns();
+    int rc = dt_feed_micro_batch(t, micro, err);
+    *data_s += (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
+    return rc;
+}
+
+static int pass_pairs(struct dt_trainer *t, const struct dt_pipe_op *op, float scale,
+                      struct dt_loss_sums *sums, struct dt_err *err)
+{
+    const struct dt_dpo_pass pass = {.slot = slot_of(t->stages, op),
+                                     .batch = (size_t)t->batch.micro,
+                                     .micro = op->micro,
+                                     .train = true,
+                                     .last = !gives(t, op)};
+    if (dt_dpo_forward(t, &pass, err) < 0)
+        return -1;
+    return pass.last ? dt_dpo_weigh(t, &pass, scale, sums, err) : 0;
+}
+
+static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale,
+                struct dt_loss_sums *sums, double *data_s, struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
     size_t slot = slot_of(s, op);
+    bool pairs = t->config->dpo.on;
+    double of_tokens = 0;
     dt_trainer_begin(t, true, op->micro == s->plan.micros - 1);
     if (op->kind == DT_PIPE_BACKWARD)
-        return dt_transformer_backward(t->model, dt_trainer_model(t), slot, loss, err);
-    int64_t begun = dt_clock_monotonic_ns();
-    if (reads_samples(t, op) && dt_feed_micro_batch(t, op->micro, err) < 0)
+        return dt_transformer_backward(t->model, dt_trainer_model(t), slot,
+                                       pairs ? &of_tokens : &sums->loss, err);
+    if (reads_samples(t, op) && read_samples(t, op->micro, data_s, err) < 0)
         return -1;
-    *data_s += (double)(dt_clock_monotonic_ns() - begun) * 1e-9;
     dt_transformer_count(t->model, dt_feed_first(t, op->micro));
+    if (pairs)
+        return pass_pairs(t, op, scale, sums, err);
     return dt_transformer_forward(t->model, dt_trainer_model(t), slot, (size_t)t->batch.micro,
                                   t->ids, t->targets, scale, err);
 }
@@ -368,11 +392,26 @@ static int before_pass(struct dt_trainer *t, struct dt_err *err)
     return t->stages->halts ? dt_border_halt(t->stages->border, err) : 0;
 }
 
-static int go_through(struct dt_trainer *t, float scale, double *loss, double *data_s,
+/* What is trained has no micro-batch under way then, and each slot is free. */
+static int refer(struct dt_trainer *t, double *data_s, struct dt_err *err)
+{
+    for (int micro = 0; micro < t->stages->plan.micros; micro++) {
+        const struct dt_dpo_pass pass = {
+            .batch = (size_t)t->batch.micro, .micro = micro, .reference = true};
+        dt_zero_begin(t->base, false, false);
+        if (read_samples(t, micro, data_s, err) < 0 || dt_stages_compare(t, &pass, err) < 0)
+            return -1;
+    }
+    return dt_stages_rest(t, err);
+}
+
+static int go_through(struct dt_trainer *t, float scale, struct dt_loss_sums *sums, double *data_s,
                       struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
     const struct dt_pipe_op *end = s->ops + s->count;
+    if (t->config->dpo.on && refer(t, data_s, err) < 0)
+        return -1;
     s->asked = 0;
     if (ask_up_to(t, s->ops + s->ahead, err) < 0)
         return -1;
@@ -380,17 +419,17 @@ static int go_through(struct dt_trainer *t, float scale, double *loss, double *d
         enum dt_way way = way_of(op);
         if (takes(t, op) && dt_border_take(s->border, way, err) < 0)
             return -1;
-        if (before_pass(t, err) < 0 || pass(t, op, scale, loss, data_s, err) < 0 ||
+        if (before_pass(t, err) < 0 || pass(t, op, scale, sums, data_s, err) < 0 ||
             hand_over(t, op, err) < 0)
             return -1;
     }
     return dt_stages_rest(t, err);
 }
 
-int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
+int dt_stages_train(struct dt_trainer *t, float scale, struct dt_loss_sums *sums, double *data_s,
                     struct dt_err *err)
 {
-    int rc = go_through(t, scale, loss, data_s, err);
+    int rc = go_through(t, scale, sums, data_s, err);
     /* Neighbours end now, rather than wait for what will not come. */
     if (rc < 0)
         dt_coll_abort(t->stages->there ? t->stages->there : dt_trainer_pipeline(t)->group,
@@ -398,8 +437,20 @@ int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *dat
     return rc;
 }
 
+/* *LOSS grows; or PASS, not NULL, is of pairs. */
+static int lose(struct dt_trainer *t, const struct dt_pipe_op *op, size_t batch,
+                const struct dt_dpo_pass *pass, double *loss, struct dt_err *err)
+{
+    if (!pass)
+        return dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss,
+                                   err);
+    struct dt_dpo_pass own = *pass;
+    own.last = !gives(t, op);
+    return dt_dpo_forward(t, &own, err);
+}
+
 static int section_loss(struct dt_trainer *t, const struct dt_pipe_op *op, size_t batch,
-                        double *loss, struct dt_err *err)
+                        const struct dt_dpo_pass *pass, double *loss, struct dt_err *err)
 {
     struct dt_border *b = t->stages->border;
     bool any = batch > 0; /* without samples nothing goes over a border */
@@ -411,8 +462,7 @@ static int section_loss(struct dt_trainer *t, const struct dt_pipe_op *op, size_
         return -1;
     if (before_pass(t, err) < 0)
         return -1;
-    if (dt_transformer_loss(t->model, dt_trainer_model(t), batch, t->ids, t->targets, loss, err) <
-        0)
+    if (lose(t, op, batch, pass, loss, err) < 0)
         return -1;
     if (!any || !gives(t, op))
         return 0;
@@ -420,13 +470,24 @@ static int section_loss(struct dt_trainer *t, const struct dt_pipe_op *op, size_
                           err);
 }
 
-int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
+static int go_forward(struct dt_trainer *t, size_t batch, const struct dt_dpo_pass *pass,
+                      double *loss, struct dt_err *err)
 {
     struct dt_pipe_op op = {.kind = DT_PIPE_FORWARD};
     for (; op.chunk < t->stages->plan.chunks; op.chunk++)
-        if (section_loss(t, &op, batch, loss, err) < 0)
+        if (section_loss(t, &op, batch, pass, loss, err) < 0)
             return -1;
     return 0;
+}
+
+int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err)
+{
+    return go_forward(t, batch, NULL, loss, err);
+}
+
+int dt_stages_compare(struct dt_trainer *t, const struct dt_dpo_pass *pass, struct dt_err *err)
+{
+    return go_forward(t, pass->batch, pass, NULL, err);
 }
 
 int dt_stages_rest(struct dt_trainer *t, struct dt_err *err)

@@ -9,6 +9,8 @@
 #include "worker_runtime/pipeline/border.h"
 
 struct dt_trainer;
+struct dt_loss_sums;
+struct dt_dpo_pass;
 
 /* Which blocks each stage has, in chunks where there are several. They follow from the model, the
  * length of samples, the schedule and whether blocks are gone through again: who goes on with
@@ -49,13 +51,16 @@ struct dt_stage_even dt_stages_even(const struct dt_stages *s);
 /* Nanoseconds spent so far in waiting for neighbours; S may be NULL. */
 uint64_t dt_stages_ns(const struct dt_stages *s);
 
-/* All micro-batches of a step, forward and backward. *LOSS grows on the last stage, and *DATA_S by
- * what reading samples took. */
-int dt_stages_train(struct dt_trainer *t, float scale, double *loss, double *data_s,
+/* All micro-batches of a step, forward and backward; where they are pairs, the reference goes
+ * forward with all of them first. *SUMS grow on the last stage, and *DATA_S by what reading samples
+ * took. */
+int dt_stages_train(struct dt_trainer *t, float scale, struct dt_loss_sums *sums, double *data_s,
                     struct dt_err *err);
 /* The losses of BATCH samples, which the trainer has; all stages of them make as many calls, and
  * then dt_stages_rest(). */
 int dt_stages_loss(struct dt_trainer *t, size_t batch, double *loss, struct dt_err *err);
+/* Likewise dt_dpo_forward() through all sections, the last of which is the last. */
+int dt_stages_compare(struct dt_trainer *t, const struct dt_dpo_pass *pass, struct dt_err *err);
 int dt_stages_rest(struct dt_trainer *t, struct dt_err *err);
 
 #endif

@@ -214,7 +214,7 @@ static bool may_cut_positions(const struct search *s, int ranks)
 
 static bool may_cut_layers(const struct search *s, int stages)
 {
-    bool may = !s->c->dpo.on && s->c->train.balance == DT_BALANCE_OFF;
+    bool may = s->c->train.balance == DT_BALANCE_OFF;
     return stages == 1 || (may && (size_t)stages <= s->c->model.shape.layers);
 }
 

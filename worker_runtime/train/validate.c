@@ -37,11 +37,11 @@ static void forget_times(struct dt_trainer *t)
 static int add_losses(struct dt_trainer *t, size_t count, struct dt_loss_sums *sums,
                       struct dt_err *err)
 {
-    if (t->config->dpo.on)
-        return dt_dpo_loss(t, count, sums, err);
     /* Who has other samples of the round computes without this rank, if not with its experts. */
     if (t->stages && count == 0 && dt_trainer_experts(t)->size == 1)
         return 0;
+    if (t->config->dpo.on)
+        return dt_dpo_loss(t, count, sums, err);
     if (t->stages)
         return dt_stages_loss(t, count, &sums->loss, err);
     return dt_transformer_loss(t->model, dt_trainer_model(t), count, t->ids, t->targets,
