@@ -28,7 +28,7 @@ Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE,
               scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
 Magnitude = struct(rows=SIZE, width=SIZE, stride=SIZE, magnitudes=P, bias=P, rnorms=P)
-Dropout = struct(start=ctypes.c_uint64, gone_below=ctypes.c_uint32, scale=FLOAT)
+Dropout = struct(start=ctypes.c_uint64, gone_below=ctypes.c_uint32, scale=FLOAT, width=SIZE, pitch=SIZE)
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
                    heads=SIZE, kv_heads=SIZE, head_dim=SIZE, scale=FLOAT, cap=FLOAT, q_stride=SIZE,
                    k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P, dropout=Dropout,
