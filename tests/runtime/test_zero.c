@@ -323,3 +323,68 @@ TEST(parts_of_a_model_are_clipped_by_one_norm)
         ranks_run(2, joined, &stage);
     }
 }
+
+static struct dt_coll *split(struct dt_coll *world, int colour)
+{
+    struct dt_err err = {0};
+    struct dt_coll *c = NULL;
+    CHECK_OK(dt_coll_split(world, colour, dt_coll_rank(world), &c, &err), err);
+    return c;
+}
+
+static struct dt_zero *open_alone(struct dt_device *device, struct dt_coll *alone, int stage)
+{
+    struct dt_err err = {0};
+    struct dt_zero_place place = {.device = device, .group = alone, .sharing = 1};
+    struct dt_zero_options o;
+    dt_zero_defaults(&o);
+    o.stage = stage;
+    struct dt_zero *z = dt_zero_create_on(&place, two_units, TWO_UNITS, &o, &err);
+    CHECK_OK(z ? 0 : -1, err);
+    return z;
+}
+
+/* Four ranks of a parameter that is the same on all: two teams of two, and across them two more. */
+static void in_parts(struct rank_self *me)
+{
+    struct dt_err err = {0};
+    struct dt_zero_update u = {.lr = 0.01f, .loss_scale = 1, .clip = 3};
+    struct dt_zero_updated done[2];
+    struct dt_coll *world = rank_open(me), *alone = split(world, me->rank);
+    struct dt_coll *team[] = {split(world, me->rank / 2), split(world, me->rank % 2)};
+    struct dt_device *device = dt_device_open_cpu(1, &err);
+    CHECK_OK(device ? 0 : -1, err);
+    struct dt_zero *part = open_alone(device, alone, *(const int *)me->arg);
+    struct dt_zero *whole = open_alone(device, alone, *(const int *)me->arg);
+    for (int i = 0; i < 2; i++)
+        dt_zero_sum_over(part, 1, 0, team[i]);
+    dt_zero_begin(part, true, true);
+    dt_zero_begin(whole, true, true);
+    for (int rank = 0; rank < me->size; rank++)
+        give_gradients(whole, 1, (float)rank);
+    give_gradients(part, 1, (float)me->rank);
+    give_gradients(whole, 0, (float)me->rank);
+    give_gradients(part, 0, (float)me->rank);
+    CHECK_OK(dt_zero_step(part, &u, &done[0], &err), err);
+    CHECK_OK(dt_zero_step(whole, &u, &done[1], &err), err);
+    CHECK(done[0].grad_norm == done[1].grad_norm);
+    dt_zero_begin(part, false, false);
+    dt_zero_begin(whole, false, false);
+    for (size_t i = 0; i < TWO_UNITS; i++)
+        check_same_params(part, i, whole, i);
+    dt_zero_destroy(part);
+    dt_zero_destroy(whole);
+    dt_device_close(device);
+    dt_coll_destroy(team[0]);
+    dt_coll_destroy(team[1]);
+    dt_coll_destroy(alone);
+    dt_coll_destroy(world);
+}
+
+TEST(gradients_that_two_teams_have_in_parts_are_summed_over_both)
+{
+    for (int stage = 0; stage < 2; stage++) {
+        CHECK_ROW("stage %d", stage);
+        ranks_run(4, in_parts, &stage);
+    }
+}

@@ -56,6 +56,10 @@ struct dt_row {
     bool sharded;
 };
 
+/* Who have a part of one parameter's gradients: a team of those that share tensors, and one of
+ * those that share experts. */
+#define DT_ZERO_TEAMS_MOST 2
+
 struct dt_zero_unit {
     char *name;
     size_t params;
@@ -64,10 +68,11 @@ struct dt_zero_unit {
     bool *decay;
     float *rate;
     uint64_t *chance;
-    bool *elsewhere;          /* another dt_zero has the same, and counts it in the norm */
-    struct dt_coll **partial; /* who has the rest of its gradients; NULL: nobody */
-    bool reduced;             /* full gradients: the step's sum is under way or here */
-    bool added; /* sharded gradients: the shard holds the sum of an earlier micro-step */
+    bool *elsewhere; /* another dt_zero has the same, and counts it in the norm */
+    /* Who has the rest of its gradients; NULL: nobody, or nobody else. */
+    struct dt_coll *(*partial)[DT_ZERO_TEAMS_MOST];
+    bool reduced; /* full gradients: the step's sum is under way or here */
+    bool added;   /* sharded gradients: the shard holds the sum of an earlier micro-step */
 };
 
 /* Sums under way, oldest first. */

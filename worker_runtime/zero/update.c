@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step of the optimizer: the norm of all gradients, of which each rank adds up its own shards;
  * the factor that follows from it; AdamW over what this rank keeps; and the result shown to all. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -96,26 +97,39 @@ void dt_zero_set_rate(struct dt_zero *z, size_t unit, size_t param, float rate)
 
 void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team)
 {
+    struct dt_coll **teams = z->unit[unit].partial[param];
+    size_t before = teams[0] ? 1 : 0;
+    assert(!teams[before]);
     z->has_partial = true;
-    z->unit[unit].partial[param] = team;
+    teams[before] = team;
 }
 
-/* What teams have of one unit's gradients, of this rank's shards. */
-static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
+/* What the teams of one parameter have of its gradients, in the shard of OWNER. */
+static int sum_param(struct dt_zero *z, size_t unit, size_t param, size_t owner, struct dt_err *err)
 {
     const struct dt_zero_unit *u = &z->unit[unit];
     struct dt_piece p;
+    char *grads =
+        z->offload ? dt_offload_sum(z->offload, unit) : dt_row_at(z, &z->grads, unit, owner);
+    if (!dt_zero_piece(z, unit, owner, param, &p))
+        return 0;
+    for (size_t i = 0; i < DT_ZERO_TEAMS_MOST && u->partial[param][i]; i++)
+        if (dt_coll_all_reduce(u->partial[param][i], grads + p.at * dt_dtype_size(z->elem), p.count,
+                               z->elem, DT_SUM, err) < 0)
+            return dt_err_wrap(err, "gradients of %s", u->param_name[param]);
+    return 0;
+}
+
+/* The same of one unit's, of this rank's shards. */
+static int sum_parts(struct dt_zero *z, size_t unit, struct dt_err *err)
+{
+    const struct dt_zero_unit *u = &z->unit[unit];
     size_t first, end;
     dt_zero_owners(z, &first, &end);
     for (size_t i = 0; i < u->params; i++)
-        for (size_t owner = first; u->partial[i] && owner < end; owner++) {
-            char *grads = z->offload ? dt_offload_sum(z->offload, unit)
-                                     : dt_row_at(z, &z->grads, unit, owner);
-            if (dt_zero_piece(z, unit, owner, i, &p) &&
-                dt_coll_all_reduce(u->partial[i], grads + p.at * dt_dtype_size(z->elem), p.count,
-                                   z->elem, DT_SUM, err) < 0)
-                return dt_err_wrap(err, "gradients of %s", u->param_name[i]);
-        }
+        for (size_t owner = first; u->partial[i][0] && owner < end; owner++)
+            if (sum_param(z, unit, i, owner, err) < 0)
+                return -1;
     return 0;
 }
 

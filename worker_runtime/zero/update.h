@@ -21,8 +21,9 @@ void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param);
 
 /* That parameter is the same in the dt_zero of each rank of TEAM, which outlives Z, but each has a
  * part of its gradients alone: they are summed when a step ends. All of TEAM say so of the same
- * parameters; each has one team at most. It is of the memory that these gradients are in then: the
- * device's, or the host's where the optimizer is there. */
+ * parameters; each has two teams at most, and what the first comes to is summed over the second. It
+ * is of the memory that these gradients are in then: the device's, or the host's where the
+ * optimizer is there. */
 void dt_zero_sum_over(struct dt_zero *z, size_t unit, size_t param, struct dt_coll *team);
 
 /* dt_zero_norm() in its parts, for who adds up the squares of several dt_zero in an order of its
