@@ -82,21 +82,36 @@ void dt_linear_columns_end(const struct dt_block *b, const struct dt_norm *n, dt
     b->ops->norm_backward(n, b->dstream, dweight, dbias, x, dt_block_branch(b), b->stream);
 }
 
+dt_elem *dt_linear_rows_room(const struct dt_block *b, dt_elem *out)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    return dt_rows_shared(&r) ? b->scratch->branch : out;
+}
+
+void dt_linear_rows_end(const struct dt_block *b, dt_elem *out)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    dt_rows_sum(&r, dt_linear_rows_room(b, out), out);
+}
+
+const dt_elem *dt_linear_rows_back(const struct dt_block *b, dt_elem *room, const dt_elem *dout)
+{
+    const struct dt_rows r = dt_block_rows(b);
+    return dt_rows_gather(&r, room, dout);
+}
+
 void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, dt_elem *out,
                            const dt_elem *x)
 {
     struct dt_linear own = *l;
     if (!dt_team_is_first(b->team))
         own.bias = NULL;
-    const struct dt_rows r = dt_block_rows(b);
-    dt_elem *all = dt_rows_shared(&r) ? b->scratch->branch : out;
-    forward(b, &own, all, x);
-    dt_rows_sum(&r, all, out);
+    forward(b, &own, dt_linear_rows_room(b, out), x);
+    dt_linear_rows_end(b, out);
 }
 
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                             const dt_elem *x, const dt_elem *dout)
 {
-    const struct dt_rows r = dt_block_rows(b);
-    backward(b, l, dx, false, x, dt_rows_gather(&r, b->scratch->normed, dout));
+    backward(b, l, dx, false, x, dt_linear_rows_back(b, b->scratch->normed, dout));
 }

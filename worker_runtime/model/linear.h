@@ -56,4 +56,11 @@ void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, 
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                             const dt_elem *x, const dt_elem *dout);
 
+/* In parts, for experts.c, whose row layers are many. Where this rank's part of all rows is put;
+ * and OUT, own rows, of that once it is there: the sum of all parts. */
+dt_elem *dt_linear_rows_room(const struct dt_block *b, dt_elem *out);
+void dt_linear_rows_end(const struct dt_block *b, dt_elem *out);
+/* DOUT, own rows, as all rows: ROOM, or where no rows are shared DOUT itself. */
+const dt_elem *dt_linear_rows_back(const struct dt_block *b, dt_elem *room, const dt_elem *dout);
+
 #endif
