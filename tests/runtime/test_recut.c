@@ -17,7 +17,7 @@ static const struct dt_shape shapes[] = {
     {DT_GPT2, 5, 4, 4, 8, 2, 12, 6, 13, 1e-5f, 0, 0.02f, .tied = true},
     {DT_LLAMA, 5, 4, 2, 8, 2, 12, 6, 9, 1e-5f, 100, 0.02f, .tied = false},
     {DT_QWEN2_MOE, 2, 4, 2, 10, 4, 6, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true, .experts = 6,
-     .expert_picks = 2, .expert_inner = 3, .shared_inner = 5},
+     .expert_picks = 2, .expert_inner = 4, .shared_inner = 6},
 };
 
 struct play {
@@ -55,7 +55,7 @@ static void open_cut(struct cut *c, const struct play *p, struct dt_coll *world)
     *c = (struct cut){.recut = {.mesh = {{p->stages, data, 1, 1, p->tensor}}, .world = world}};
     bool experts = p->shape->experts > 0;
     if (experts)
-        c->recut.mesh = (struct dt_mesh_shape){{1, data, 1, p->stages, 1}};
+        c->recut.mesh = (struct dt_mesh_shape){{1, data, 1, p->stages, p->tensor}};
     CHECK_OK(dt_shape_cut(p->shape, (size_t)p->tensor, &c->part, &err), err);
     struct dt_mesh_place place = dt_mesh_place(&c->recut.mesh, rank);
     for (size_t i = 0; i < stages; i++) {
@@ -173,7 +173,8 @@ TEST(elements_go_to_who_has_them_and_back)
     } rows[] = {{0, 2, 2, 1}, {0, 4, 2, 1}, {0, 4, 4, 1}, {1, 4, 4, 1}, {1, 6, 2, 1}, {1, 4, 2, 1},
                 {2, 2, 2, 1}, {2, 6, 2, 1}, {3, 4, 4, 1}, {3, 8, 4, 1}, {4, 4, 2, 1}, {5, 2, 1, 2},
                 {5, 6, 1, 3}, {5, 8, 2, 2}, {5, 8, 2, 4}, {6, 3, 1, 3}, {6, 8, 2, 2}, {6, 8, 4, 2},
-                {7, 2, 1, 2}, {7, 6, 1, 3}, {7, 6, 1, 6}, {7, 4, 1, 2}};
+                {7, 2, 1, 2}, {7, 6, 1, 3}, {7, 6, 1, 6}, {7, 4, 1, 2}, {7, 2, 2, 1}, {7, 4, 2, 2},
+                {7, 8, 2, 2}, {7, 12, 2, 3}};
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct play p = {&shapes[rows[i].shape], NULL, rows[i].tensor, rows[i].stages};
         CHECK_ROW("shape %d, %d ranks, %d of them for tensors, %d stages", rows[i].shape,

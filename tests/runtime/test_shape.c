@@ -980,11 +980,13 @@ static const struct dt_shape cut_shapes[] = {
     {DT_QWEN2, 1, 8, 2, 10, 4, 8, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true},
     {DT_QWEN3, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qk_norm = true},
     {DT_GEMMA2, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .tied = true, .branch_norms = true},
+    {DT_QWEN2_MOE, 1, 6, 2, 10, 4, 7, 6, 13, 1e-5f, 100, 0.02f, .qkv_bias = true, .experts = 3,
+     .expert_picks = 2, .expert_inner = 6, .shared_inner = 12},
 };
 
 static bool is_whole(const struct dt_tensor *t)
 {
-    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias"};
+    const char *whole[] = {"ln_", "norm", "wpe", "c_proj.bias", "mlp.gate.", "shared_expert_gate"};
     for (size_t i = 0; i < ROWS(whole); i++)
         if (strstr(t->name, whole[i]))
             return true;
@@ -1098,23 +1100,33 @@ TEST(the_runs_of_all_parts_are_the_tensor)
 TEST(what_cannot_be_cut_evenly_is_refused_with_what_can)
 {
     static const struct {
-        size_t heads, kv_heads, inner, parts, vocabulary;
+        size_t heads, kv_heads, inner, parts, vocabulary; /* INNER: of each expert, too */
+        size_t experts, shared_inner;
         const char *words;
     } rows[] = {
-        {12, 12, 48, 8, 99,
+        {12, 12, 48, 8, 99, 0, 0,
          "12 heads cannot be cut by 8; this model can be cut by 2, 3, 4, 6 and 12"},
-        {12, 2, 48, 3, 99,
+        {12, 2, 48, 3, 99, 0, 0,
          "2 key-value heads cannot be cut by 3; this model can be cut by 2, 4, 6 and 12"},
-        {8, 8, 12, 8, 99,
+        {8, 8, 12, 8, 99, 0, 0,
          "12 numbers of inner width cannot be cut by 8; this model can be cut by 2 and 4"},
-        {3, 1, 11, 3, 99,
+        {3, 1, 11, 3, 99, 0, 0,
          "11 numbers of inner width cannot be cut by 3; this model can be cut by nothing"},
-        {4, 4, 12, 4, 3, "3 words cannot be cut by 4; this model can be cut by 2"},
+        {4, 4, 12, 4, 3, 0, 0, "3 words cannot be cut by 4; this model can be cut by 2"},
+        {8, 8, 12, 8, 99, 3, 32,
+         "12 numbers of an expert's inner width cannot be cut by 8; this model can be cut by 2 "
+         "and 4"},
+        {8, 8, 16, 4, 99, 5, 6,
+         "6 numbers of the shared expert's inner width cannot be cut by 4; this model can be cut "
+         "by 2"},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct dt_shape s = {.heads = rows[i].heads,
                              .kv_heads = rows[i].kv_heads,
                              .inner = rows[i].inner,
+                             .experts = rows[i].experts,
+                             .expert_inner = rows[i].inner,
+                             .shared_inner = rows[i].shared_inner,
                              .vocabulary = rows[i].vocabulary},
                         cut;
         struct dt_err err = {0};
@@ -1138,29 +1150,30 @@ static struct dt_tensor_part part_of(const struct dt_shape *s, const struct dt_t
 /* What a column layer gives on a rank is what the row layer behind it takes there. */
 TEST(what_a_rank_finds_it_goes_on_with)
 {
-    static const struct {
+    static const struct layers {
         size_t q, o, up, down;
         int column, row; /* the dimensions that are cut */
-    } layers[] = {
+    } all[] = {
         {DT_GPT2_C_ATTN_WEIGHT, DT_GPT2_ATTN_PROJ_WEIGHT, DT_GPT2_C_FC_WEIGHT,
          DT_GPT2_MLP_PROJ_WEIGHT, 1, 0},
         {DT_LLAMA_Q, DT_LLAMA_O, DT_LLAMA_UP, DT_LLAMA_DOWN, 0, 1},
+        {DT_LLAMA_Q, DT_LLAMA_O, DT_LLAMA_EXPERT_UP, DT_LLAMA_EXPERT_DOWN, 0, 1},
     };
     for (size_t i = 0; i < 2 * ROWS(cut_shapes); i++) {
         const struct dt_shape *s = &cut_shapes[i / 2];
         struct dt_tensor *tensors = dt_shape_tensors(s, NULL);
-        struct dt_tensor_part q = part_of(s, tensors, layers[s->family != DT_GPT2].q, 2, i % 2);
-        struct dt_tensor_part o = part_of(s, tensors, layers[s->family != DT_GPT2].o, 2, i % 2);
-        struct dt_tensor_part up = part_of(s, tensors, layers[s->family != DT_GPT2].up, 2, i % 2);
-        struct dt_tensor_part down =
-            part_of(s, tensors, layers[s->family != DT_GPT2].down, 2, i % 2);
+        const struct layers *layers = &all[s->experts ? 2 : s->family != DT_GPT2];
+        struct dt_tensor_part q = part_of(s, tensors, layers->q, 2, i % 2);
+        struct dt_tensor_part o = part_of(s, tensors, layers->o, 2, i % 2);
+        struct dt_tensor_part up = part_of(s, tensors, layers->up, 2, i % 2);
+        struct dt_tensor_part down = part_of(s, tensors, layers->down, 2, i % 2);
         CHECK_ROW("shape %zu, part %zu of 2", i / 2, i % 2);
         CHECK_STRETCH(q.stretch[0], o.stretch[0]);
         CHECK_STRETCH(up.stretch[0], down.stretch[0]);
-        CHECK_EQ(q.dim, layers[s->family != DT_GPT2].column);
-        CHECK_EQ(up.dim, layers[s->family != DT_GPT2].column);
-        CHECK_EQ(o.dim, layers[s->family != DT_GPT2].row);
-        CHECK_EQ(down.dim, layers[s->family != DT_GPT2].row);
+        CHECK_EQ(q.dim, layers->column);
+        CHECK_EQ(up.dim, layers->column);
+        CHECK_EQ(o.dim, layers->row);
+        CHECK_EQ(down.dim, layers->row);
         free(tensors);
     }
 }

@@ -47,6 +47,7 @@ def told_before(s):
         check_estimate(s, "tensor", GPT2, 4, stage, parallel={"tensor": 2})
         check_estimate(s, "heads", GPT2, 4, stage, parallel={"context": 2, "context_by": "heads"})
         check_estimate(s, "experts", EXPERTS, 4, stage, parallel={"expert": 2, "context": 2})
+        check_estimate(s, "experts-cut", EXPERTS, 4, stage, parallel={"expert": 2, "tensor": 2, "sequence": True})
         check_estimate(s, "sequence", GPT2, 4, stage, parallel={"tensor": 2, "sequence": True})
     check_estimate(s, "sequence-llama", LLAMA, 4, 2, RECOMPUTE, parallel={"tensor": 4, "sequence": True})
     check_estimate(s, "lora", LLAMA, 2, 3, **LORA)

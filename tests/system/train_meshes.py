@@ -65,8 +65,8 @@ def any_to_any(s):
 
 @training.story
 def any_to_any_with_experts(s):
-    """the same of a model with experts: experts, layers, positions and samples"""
-    go_through(s, EXPERTS, ("expert", "pipeline", "context"))
+    """the same of a model with experts: tensors, experts, layers, positions and samples"""
+    go_through(s, EXPERTS, ("tensor", "expert", "pipeline", "context"))
 
 
 training.main()

@@ -13,10 +13,6 @@ int dt_config_check_experts(const struct dt_reading *r)
                         "block, and train all of the model"},
         {d->dpo_block, "dpo: models with experts are not trained with pairs of answers so far; "
                        "drop the block"},
-        {d->sequence == 1 || d->sequence_too == 1,
-         "parallel.sequence: what is between blocks with experts is not shared so far; drop it"},
-        {dt_config_degree(d->tensor) > 1,
-         "parallel.tensor: experts are not cut so far; drop it, or give parallel.expert"},
         {dt_config_degree(d->pipeline) > 1 && d->c.model.shape.balance_experts,
          "parallel.pipeline: the auxiliary loss of experts counts what all layers picked, which no "
          "stage knows; drop one of it and output_router_logits"},

@@ -205,7 +205,7 @@ static int check_experts(const struct dt_config *c, struct dt_err *err)
             err, DT_E_USAGE,
             "parallel.expert: it does not go with train.dynamic_accumulation so far, as "
             "those who share experts have the same work; drop one of them");
-    if (dt_shape_cut(&c->model.shape, (size_t)c->parallel.expert, &part, err) < 0)
+    if (dt_shape_share_experts(&c->model.shape, (size_t)c->parallel.expert, &part, err) < 0)
         return dt_err_wrap(err, "parallel.expert");
     return 0;
 }

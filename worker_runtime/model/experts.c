@@ -117,7 +117,7 @@ static void shared_forward(const struct dt_block *b, dt_elem *out, const dt_elem
     dt_linear_product(b, &l.down, out, s->wide);
 }
 
-/* dx += ; wide and dwide as in routed_backward(). */
+/* dx = , where DOUT is read for the last time; wide and dwide as in routed_backward(). */
 static void shared_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x,
                             const dt_elem *dout)
 {
@@ -133,7 +133,7 @@ static void shared_backward(const struct dt_block *b, dt_elem *dx, const dt_elem
     dt_linear_product_backward(b, &l.down, NULL, false, s->wide, dout);
     ops->swiglu_backward(all, s->dwide, s->wide, kept->shared_pre, kept->shared_up, s->dwide,
                          b->stream);
-    dt_linear_product_backward(b, &l.gate, dx, true, x, s->dwide);
+    dt_linear_product_backward(b, &l.gate, dx, false, x, s->dwide);
     dt_linear_product_backward(b, &l.up, dx, true, x, s->wide);
     ops->sigmoid_backward(b->rows, s->scores, kept->shared_weight, s->dweights, b->stream);
     dt_linear_product_backward(b, &l.weight, dx, true, x, s->scores);
@@ -167,12 +167,13 @@ void dt_experts_forward(const struct dt_block *b, dt_elem *out, const dt_elem *x
     ops->route_collect(&r, &kept->order, width, out, is_shared, s->spread, b->stream);
 }
 
-/* wide: what went into the products down, once more, then the gradient of up; dwide: the gradient
+/* dx = , or with ADD += . The gradients of what was given are spread already.
+ *
+ * wide: what went into the products down, once more, then the gradient of up; dwide: the gradient
  * of that, then of the gate. spread: gradients, then rows, then gradients. The gradient of what
  * went into the products down is wanted before their weights are multiplied in, and the weights of
  * the products behind that: so each product goes back in two parts. */
-static void routed_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x,
-                            const dt_elem *dout)
+static void routed_backward(const struct dt_block *b, dt_elem *dx, bool add, const dt_elem *x)
 {
     const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
@@ -180,7 +181,6 @@ static void routed_backward(const struct dt_block *b, dt_elem *dx, const dt_elem
     const struct dt_routes r = routes(b);
     const struct dt_own_rows own = dt_exchange_own(b);
     size_t width = b->shape->width, inner = b->shape->expert_inner, all = own.rows * inner;
-    ops->route_spread(&r, &kept->order, width, s->spread, dout, b->stream);
     dt_elem *there = dt_exchange_there(b);
     ops->swiglu_forward(all, s->wide, kept->pre, kept->up, b->stream);
     products_backward(b, &own, DT_LLAMA_EXPERT_DOWN, s->dwide, false, NULL, there);
@@ -197,7 +197,7 @@ static void routed_backward(const struct dt_block *b, dt_elem *dx, const dt_elem
     products_backward(b, &own, DT_LLAMA_EXPERT_GATE, there, false, NULL, s->dwide);
     products_backward(b, &own, DT_LLAMA_EXPERT_UP, there, true, NULL, s->wide);
     dt_exchange_back(b);
-    ops->route_collect(&r, &kept->order, width, dx, false, s->spread, b->stream);
+    ops->route_collect(&r, &kept->order, width, dx, add, s->spread, b->stream);
 }
 
 void dt_experts_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x,
@@ -207,14 +207,16 @@ void dt_experts_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x
     const struct dt_scratch *s = b->scratch;
     const struct dt_routes r = routes(b);
     const struct dt_linear router = linear(b, DT_LLAMA_ROUTER, b->shape->width, r.experts);
-    routed_backward(b, dx, x, dout);
+    bool is_shared = b->shape->shared_inner > 0;
+    b->ops->route_spread(&r, &kept->order, b->shape->width, s->spread, dout, b->stream);
+    if (is_shared && b->rows)
+        shared_backward(b, dx, x, dout);
+    routed_backward(b, dx, is_shared, x);
     if (b->rows == 0)
         return;
     b->ops->route_backward(&r, s->scores, kept->probs, kept->experts, s->dweights, b->dprobs,
                            b->stream);
     dt_linear_product_backward(b, &router, dx, true, x, s->scores);
-    if (b->shape->shared_inner > 0)
-        shared_backward(b, dx, x, dout);
 }
 
 /* With A = rows of all blocks together, f = picks / A and P = sum of probabilities / A, the loss is

@@ -13,15 +13,22 @@
  * Ranks may share the experts of a block: exchange.h. Then a rank without rows of its own computes
  * for others nevertheless.
  *
+ * A team may share each expert, too: a rank has a part of its inner width, so that gate and up are
+ * column layers, and down is a row layer, as linear.h has them. The router is whole on each rank,
+ * which picks what the others pick. What is given is this rank's part of a sum over the team, and
+ * so is each gradient, those of the router and of the shared expert's weight among them: a rank
+ * knows a part of a weight's slope, and what follows from slopes on the way back is linear in them.
+ *
  * On CPUs alone: the host reads how many rows each expert has. */
 #ifndef DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 #define DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 
 #include "worker_runtime/model/block.h"
 
-/* Leaves what is kept, and in OUT, [N, C], unless it is NULL, what the mlp makes of X, [N, C]. */
+/* Leaves what is kept, and in OUT, [N, C], unless it is NULL, what the mlp makes of X, [N, C]. N:
+ * all rows of the team. */
 void dt_experts_forward(const struct dt_block *b, dt_elem *out, const dt_elem *x);
-/* dx = what DOUT means for X, after dt_experts_forward() of the same. */
+/* dx = what DOUT means for X, after dt_experts_forward() of the same. DX may be DOUT. */
 void dt_experts_backward(const struct dt_block *b, dt_elem *dx, const dt_elem *x,
                          const dt_elem *dout);
 

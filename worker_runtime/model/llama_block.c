@@ -198,13 +198,21 @@ static void gate_back(const struct dt_block *b)
              b->stream);
 }
 
+/* OUT NULL: what is kept alone is wanted. */
+static void experts_forward(const struct dt_block *b, dt_elem *out)
+{
+    dt_experts_forward(b, out ? dt_linear_rows_room(b, out) : NULL, b->scratch->normed);
+    if (out)
+        dt_linear_rows_end(b, out);
+}
+
 static void mlp_forward(const struct dt_block *b, const struct linears *l, bool output)
 {
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     bool wanted = output || b->shape->branch_norms;
     if (b->shape->experts) {
-        dt_experts_forward(b, wanted ? given(b, DT_BRANCH_MLP) : NULL, s->normed);
+        experts_forward(b, wanted ? given(b, DT_BRANCH_MLP) : NULL);
     } else {
         dt_linear_column_forward(b, &l->gate, kept->pre, s->normed);
         dt_linear_column_forward(b, &l->up, kept->up, s->normed);
@@ -262,12 +270,12 @@ static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
     dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
 }
 
-/* branch: what the gradient that the mlp gave means for what went into it. */
+/* branch: the gradient of what the mlp gave, of all rows, then of what went into it. */
 static void experts_backward(const struct dt_block *b, const struct dt_norm *post_norm)
 {
     const struct dt_scratch *s = b->scratch;
     dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
-    dt_experts_backward(b, s->branch, s->normed, b->dstream);
+    dt_experts_backward(b, s->branch, s->normed, dt_linear_rows_back(b, s->branch, b->dstream));
 }
 
 static void mlp_backward(const struct dt_block *b, const struct linears *l)

@@ -198,8 +198,8 @@ struct dt_tensor *dt_shape_tensors(const struct dt_shape *s, struct dt_err *err)
 /* Each of them has so many of a block's heads and so much of its inner width, and room for so many
  * words, of which some ranks have one less: it is padding there, the last rows of a matrix of
  * words, which are 0, and so are their gradients. Where there are fewer key/value heads than ranks,
- * some ranks have the same one. Of a model with experts each has so many of these, and all else is
- * whole. Refuses what else cannot be cut evenly by its numbers, and says which parts can. Pure. */
+ * some ranks have the same one. Of a model with experts each has a part of all of them. Refuses
+ * what else cannot be cut evenly by its numbers, and says which parts can. Pure. */
 int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err);
 
 /* Part INDEX of a tensor: all of it where each rank has the whole, as of norms; else some stretches
@@ -229,8 +229,14 @@ struct dt_words {
 };
 struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t index);
 
+/* -- a model whose experts PARTS ranks share -------------------------------------------------- */
+
+/* Each of them has so many experts of each block, and all else of S, which may be a part itself. As
+ * dt_shape_cut() otherwise. Pure. */
+int dt_shape_share_experts(const struct dt_shape *s, size_t parts, struct dt_shape *out,
+                           struct dt_err *err);
 /* TENSORS of S, as dt_shape_tensors() gives them: experts that part INDEX does not have lose all
- * elements. What is left lies as S cut in PARTS says. Pure. */
+ * elements. What is left lies as S that PARTS share says. Pure. */
 void dt_shape_keep_experts(const struct dt_shape *s, size_t parts, size_t index,
                            struct dt_tensor *tensors);
 bool dt_shape_is_of_expert(const struct dt_shape *s, const struct dt_tensor *t);

@@ -480,26 +480,34 @@ struct dt_words dt_shape_words(const struct dt_shape *s, size_t parts, size_t in
 
 /* What keeps a block of S from being cut in PARTS; NULL: nothing does. *COUNT: how many there are
  * of it. */
-static const char *in_the_way(const struct dt_shape *s, size_t parts, size_t *count)
+typedef const char *in_the_way_fn(const struct dt_shape *s, size_t parts, size_t *count);
+
+static const char *experts_in_the_way(const struct dt_shape *s, size_t parts, size_t *count)
 {
     *count = s->experts;
-    if (s->experts > 0)
-        return s->experts % parts ? "experts" : NULL;
+    return s->experts % parts ? "experts" : NULL;
+}
+
+static const char *tensors_in_the_way(const struct dt_shape *s, size_t parts, size_t *count)
+{
     *count = s->heads;
     if (s->heads % parts)
         return "heads";
     *count = s->kv_heads;
     if (s->kv_heads % parts && parts % s->kv_heads)
         return "key-value heads";
-    *count = s->inner;
-    if (s->inner % parts)
-        return "numbers of inner width";
+    *count = s->experts ? s->expert_inner : s->inner;
+    if (*count % parts)
+        return s->experts ? "numbers of an expert's inner width" : "numbers of inner width";
+    *count = s->shared_inner;
+    if (s->shared_inner % parts)
+        return "numbers of the shared expert's inner width";
     *count = s->vocabulary;
     return s->vocabulary < parts ? "words" : NULL;
 }
 
 /* "2, 3 and 6": what S can be cut by, but for 1. */
-static void put_parts(const struct dt_shape *s, struct dt_buf *out)
+static void put_parts(const struct dt_shape *s, in_the_way_fn *in_the_way, struct dt_buf *out)
 {
     size_t last = 0, count;
     const char *between = "";
@@ -517,26 +525,41 @@ static void put_parts(const struct dt_shape *s, struct dt_buf *out)
         dt_buf_put_str(out, "nothing");
 }
 
-int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err)
+static int check_cut(const struct dt_shape *s, in_the_way_fn *in_the_way, size_t parts,
+                     struct dt_err *err)
 {
     size_t count;
     const char *what = in_the_way(s, parts, &count);
     struct dt_buf can = {0};
-    if (what) {
-        put_parts(s, &can);
-        dt_err_set(err, DT_E_USAGE, "%zu %s cannot be cut by %zu; this model can be cut by %s",
-                   count, what, parts, dt_buf_cstr(&can));
-        dt_buf_finish(&can);
-        return -1;
-    }
-    *out = *s;
-    if (s->experts > 0) {
-        out->expert_parts = parts;
+    if (!what)
         return 0;
-    }
+    put_parts(s, in_the_way, &can);
+    dt_err_set(err, DT_E_USAGE, "%zu %s cannot be cut by %zu; this model can be cut by %s", count,
+               what, parts, dt_buf_cstr(&can));
+    dt_buf_finish(&can);
+    return -1;
+}
+
+int dt_shape_share_experts(const struct dt_shape *s, size_t parts, struct dt_shape *out,
+                           struct dt_err *err)
+{
+    if (check_cut(s, experts_in_the_way, parts, err) < 0)
+        return -1;
+    *out = *s;
+    out->expert_parts = parts;
+    return 0;
+}
+
+int dt_shape_cut(const struct dt_shape *s, size_t parts, struct dt_shape *out, struct dt_err *err)
+{
+    if (check_cut(s, tensors_in_the_way, parts, err) < 0)
+        return -1;
+    *out = *s;
     out->heads /= parts;
     out->kv_heads = s->kv_heads % parts ? 1 : s->kv_heads / parts;
     out->inner /= parts;
+    out->expert_inner /= parts;
+    out->shared_inner /= parts;
     out->vocabulary = (s->vocabulary + parts - 1) / parts;
     return 0;
 }

@@ -234,7 +234,7 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
     const struct dt_activation_slot *slot = slot_of(t, w);
     if (w->again)
         block_forward(t, w, false);
-    if (slot->counts && slot->balance > 0 && b.rows) {
+    if (slot->counts && slot->balance > 0 && b.rows && dt_team_is_first(b.team)) { /* counts once */
         size_t rows = w->batch * t->options.positions; /* of whole samples */
         dt_experts_balance(&t->shape, rows, slot->counts, slot->balance, t->a.dprobs);
         b.dprobs = t->a.dprobs;

@@ -428,12 +428,12 @@ static int check_mesh(const struct dt_config *c, const struct dt_estimate_place 
                           "parallel.context: %d does not divide %s, %d; give --world and "
                           "--local-world",
                           context, dt_config_left(&c->parallel), at->world / tensor / pipeline);
-    if (dt_estimate_data(c, at) % expert || at->local % expert)
+    if (dt_estimate_data(c, at) % expert || at->local / tensor % expert)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.expert: %d does not divide the ranks that have samples of "
                           "their own, %d, and those on each host, %d; give --world and "
                           "--local-world",
-                          expert, dt_estimate_data(c, at), at->local);
+                          expert, dt_estimate_data(c, at), at->local / tensor);
     return 0;
 }
 
@@ -444,8 +444,9 @@ static int estimate_part(const struct dt_config *c, const struct dt_estimate_pla
     struct dt_config part = *c;
     struct dt_estimate_place one = *at;
     int tensor = c->parallel.tensor;
-    size_t parts = (size_t)(tensor > 1 ? tensor : c->parallel.expert); /* never both */
-    if (dt_shape_cut(&c->model.shape, parts, &part.model.shape, err) < 0)
+    struct dt_shape *s = &part.model.shape;
+    if (dt_shape_cut(s, (size_t)tensor, s, err) < 0 ||
+        dt_shape_share_experts(s, (size_t)c->parallel.expert, s, err) < 0)
         return -1;
     part.parallel.tensor = 1;
     one.world = dt_estimate_data(c, at) * c->parallel.context; /* have the same parameters */

@@ -2,6 +2,7 @@
 /* How the ranks of this world share the work, as the configuration wants it. */
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/coll/backend.h"
+#include "worker_runtime/inside.h"
 #include "worker_runtime/model/lora_cut.h"
 #include "worker_runtime/train/inside.h"
 #include "worker_runtime/zero/update.h"
@@ -15,6 +16,8 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
     const struct dt_config_parallel *p = &t->config->parallel;
     int tensor = p->tensor, pipeline = p->pipeline, context = p->context, expert = p->expert;
     int local = dt_context_local_world(t->context);
+    const char *left =
+        tensor > 1 ? "what parallel.tensor leaves of the ranks" : "the number of ranks";
     if (t->ranks % tensor)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.tensor: %d does not divide the number of ranks, %d: give "
@@ -26,31 +29,29 @@ static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
                           "%d: those who share tensors are to be on one host; give another "
                           "parallel.tensor",
                           tensor, local);
-    if (t->ranks % expert || local % expert)
+    if (t->ranks / tensor % expert || local / tensor % expert)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: %d does not divide the number of ranks, %d, and of "
+                          "parallel.expert: %d does not divide %s, %d, and of "
                           "this host's, %d: those who share experts are to be on one host; give "
                           "another --nproc-per-node, or another parallel.expert",
-                          expert, t->ranks, local);
+                          expert, left, t->ranks / tensor, local / tensor);
     if (t->ranks / tensor % pipeline)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: %d does not divide %s, %d: give another "
                           "--nproc-per-node, or another parallel.pipeline",
-                          pipeline,
-                          tensor > 1 ? "what parallel.tensor leaves of the ranks"
-                                     : "the number of ranks",
-                          t->ranks / tensor);
+                          pipeline, left, t->ranks / tensor);
     if (t->ranks / tensor / pipeline % context)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.context: %d does not divide %s, %d: give another "
                           "--nproc-per-node, or another parallel.context",
                           context, dt_config_left(p), t->ranks / tensor / pipeline);
-    if (t->ranks / pipeline / context % expert)
+    if (t->ranks / tensor / pipeline / context % expert)
         return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: %d does not divide what parallel.pipeline and "
+                          "parallel.expert: %d does not divide what %sparallel.pipeline and "
                           "parallel.context leave of the ranks, %d: give another "
                           "--nproc-per-node, or another parallel.expert",
-                          expert, t->ranks / pipeline / context);
+                          expert, tensor > 1 ? "parallel.tensor, " : "",
+                          t->ranks / tensor / pipeline / context);
     return 0;
 }
 
@@ -102,6 +103,26 @@ static int check_mesh(struct dt_trainer *t, struct dt_err *err)
     return check_alike(t, own, sizeof own / sizeof *own, err);
 }
 
+/* Of ranks that share experts each picks for itself what all have to pick. The bits of a product
+ * hang on how many threads it is cut for. Collective. */
+static int check_threads(const struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    int32_t own = dt_context_threads(t->context), most = own;
+    int rc = 0;
+    if (axis->size == 1 || t->config->model.shape.experts == 0)
+        return 0;
+    if (dt_coll_all_reduce(axis->group, &most, 1, DT_I32, DT_MAX, err) < 0)
+        return -1;
+    if (own < most)
+        rc = dt_err_set(err, DT_E_USAGE,
+                        "parallel.tensor: this rank computes with %d thread%s, and another one "
+                        "that shares its experts with %d, whose router may so pick others; set "
+                        "train.threads, or OMP_NUM_THREADS alike for all ranks of a host",
+                        own, own == 1 ? "" : "s", most);
+    return dt_agree(t->world, rc, err);
+}
+
 int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config *c = t->config;
@@ -114,6 +135,8 @@ int dt_parallel_check(struct dt_trainer *t, struct dt_err *err)
         {"parallel.chunks", c->parallel.chunks, true},
         {"the model, whose blocks the stages have,", (int64_t)dt_stages_mark(c), false}};
     bool stages = c->parallel.pipeline > 1;
+    if (check_threads(t, err) < 0)
+        return -1;
     return check_alike(t, own, stages ? sizeof own / sizeof *own : 3, err);
 }
 
@@ -233,7 +256,7 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
     if (p->tensor > 1 && dt_shape_cut(shape, (size_t)p->tensor, &whole, err) < 0)
         return -1;
     t->part = whole;
-    if (p->expert > 1 && dt_shape_cut(shape, (size_t)p->expert, &t->part, err) < 0)
+    if (p->expert > 1 && dt_shape_share_experts(&whole, (size_t)p->expert, &t->part, err) < 0)
         return -1;
     if (dt_stages_split(t->config, &stages, err) < 0)
         return -1;
@@ -242,10 +265,11 @@ int dt_parallel_cut(struct dt_trainer *t, struct dt_err *err)
     return rc;
 }
 
-/* Of what is the same on each rank: a norm of queries or keys serves all heads, and the last norm
- * all words, of which each rank has some. Where rows are shared each norm serves a rank's own; a
- * bias behind a row layer still all rows. Of an adapter A serves outputs, or B inputs, of which
- * each rank has some. */
+/* Of what is the same on each rank: a norm of queries or keys serves all heads, a router and a
+ * shared expert's weight all of the inner width of experts, and the last norm all words, of which
+ * each rank has some. Where rows are shared each norm serves a rank's own; a bias behind a row
+ * layer still all rows. Of an adapter A serves outputs, or B inputs, of which each rank has some.
+ */
 static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_tensor *one)
 {
     const struct dt_shape *s = &t->config->model.shape;
@@ -256,9 +280,11 @@ static bool has_parts_of_gradients(const struct dt_trainer *t, const struct dt_t
                     (one->which == DT_GPT2_ATTN_PROJ_BIAS || one->which == DT_GPT2_MLP_PROJ_BIAS);
     if (one->unit > s->layers)
         return true;
+    bool head_norm = one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM;
+    bool weighs = one->which == DT_LLAMA_ROUTER || one->which == DT_LLAMA_SHARED_SWITCH;
     if (t->config->parallel.sequence)
         return block && !row_bias;
-    return s->qk_norm && block && (one->which == DT_LLAMA_Q_NORM || one->which == DT_LLAMA_K_NORM);
+    return s->family != DT_GPT2 && block && (head_norm || weighs);
 }
 
 /* What ranks compute together is in the memory of their devices. HOST NULL: nothing. */
