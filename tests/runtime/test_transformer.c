@@ -532,6 +532,19 @@ struct line {
     size_t stages;
 };
 
+/* The auxiliary loss, where a model has one. */
+static void balance(struct dt_transformer *t, const struct dt_shape *s)
+{
+    if (s->balance_experts)
+        dt_transformer_balance(t, 0.7);
+}
+
+static size_t border_bytes(const struct world *w, size_t batch)
+{
+    size_t numbers = batch * w->positions * w->shape.width;
+    return (numbers + dt_shape_pick_counts(&w->shape)) * sizeof(float);
+}
+
 static void open_line(struct line *l, struct world *w, size_t stages, bool recompute)
 {
     struct dt_err err = {0};
@@ -546,6 +559,7 @@ static void open_line(struct line *l, struct world *w, size_t stages, bool recom
             .stage = {.chunks = 1, .chunk = {{layers * i / stages, layers * (i + 1) / stages}}}};
         l->t[i] = dt_transformer_create(&w->shape, &o, w->device, &err);
         CHECK_OK(l->t[i] ? 0 : -1, err);
+        balance(l->t[i], &w->shape);
     }
 }
 
@@ -559,7 +573,7 @@ static void close_line(struct line *l)
 static void line_forward(struct line *l, size_t slot, size_t batch, const int32_t *ids)
 {
     struct world *w = l->w;
-    size_t bytes = batch * w->positions * w->shape.width * sizeof(float);
+    size_t bytes = border_bytes(w, batch);
     struct dt_err err = {0};
     for (size_t i = 0; i < l->stages; i++) {
         bool last = i + 1 == l->stages;
@@ -575,7 +589,7 @@ static void line_forward(struct line *l, size_t slot, size_t batch, const int32_
 static void line_backward(struct line *l, size_t slot, size_t batch, double *loss)
 {
     struct world *w = l->w;
-    size_t bytes = batch * w->positions * w->shape.width * sizeof(float);
+    size_t bytes = border_bytes(w, batch);
     struct dt_err err = {0};
     for (size_t i = l->stages; i-- > 0;) {
         if (i + 1 < l->stages)
@@ -589,7 +603,7 @@ static void line_backward(struct line *l, size_t slot, size_t batch, double *los
 static void sections_forward(struct line *l, const size_t *slot, const int32_t *ids)
 {
     struct world *w = l->w;
-    size_t bytes = w->batch * w->positions * w->shape.width * sizeof(float);
+    size_t bytes = border_bytes(w, w->batch);
     struct dt_err err = {0};
     for (size_t i = 0; i < 4; i++) {
         struct dt_transformer *t = l->t[i % 2], *before = l->t[!(i % 2)];
@@ -605,7 +619,7 @@ static void sections_forward(struct line *l, const size_t *slot, const int32_t *
 static void sections_backward(struct line *l, const size_t *slot, double *loss)
 {
     struct world *w = l->w;
-    size_t bytes = w->batch * w->positions * w->shape.width * sizeof(float);
+    size_t bytes = border_bytes(w, w->batch);
     struct dt_err err = {0};
     for (size_t i = 4; i-- > 0;) {
         struct dt_transformer *t = l->t[i % 2], *behind = l->t[!(i % 2)];
@@ -629,6 +643,7 @@ TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
             continue;
         open_world(&w, &shapes[i / 2], 2, 5);
         open_transformer(&w, i % 2, 1);
+        balance(w.t, &w.shape);
         CHECK_ROW("%s, recompute %zu", name_of(&w.shape), i % 2);
         int32_t *const ids[MICRO_BATCHES] = {w.ids, w.targets, w.ids};
         double wanted = train_at_once(&w, ids, batch);
@@ -656,17 +671,19 @@ TEST(stages_in_chunks_are_one_model_to_the_bit)
 {
     static const size_t ends[] = {0, 2, 3, 5, 6};
     static const size_t slots[MICRO_BATCHES][2] = {{3, 0}, {1, 2}, {5, 4}};
-    struct dt_shape deep = shapes[0];
-    deep.layers = 6;
-    for (size_t recompute = 0; recompute < 3; recompute++) {
+    for (size_t row = 0; row < 2 * 3; row++) {
+        struct dt_shape deep = shapes[row % 2 ? ROWS(shapes) - 1 : 0];
+        size_t recompute = row / 2;
+        deep.layers = 6;
         struct world w;
         struct line l = {.w = &w, .stages = 2};
         struct dt_err err = {0};
         size_t count;
         double loss = 0;
-        CHECK_ROW("recompute every %zu", recompute);
+        CHECK_ROW("%s, recompute every %zu", name_of(&deep), recompute);
         open_world(&w, &deep, 2, 5);
         open_transformer(&w, false, 1);
+        balance(w.t, &deep);
         int32_t *const ids[MICRO_BATCHES] = {w.ids, w.targets, w.ids};
         double wanted = train_at_once(&w, ids, (size_t[]){2, 2, 2});
         float *whole = grads_of(&w, &count);
@@ -682,6 +699,7 @@ TEST(stages_in_chunks_are_one_model_to_the_bit)
                           .chunk = {{ends[i], ends[i + 1]}, {ends[i + 2], ends[i + 3]}}}};
             l.t[i] = dt_transformer_create(&deep, &o, w.device, &err);
             CHECK_OK(l.t[i] ? 0 : -1, err);
+            balance(l.t[i], &deep);
         }
         for (size_t m = 0; m < MICRO_BATCHES; m++)
             sections_forward(&l, slots[m], ids[m]);

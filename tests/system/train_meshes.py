@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A run that goes on in another mesh at each step: dimensions, ZeRO stages and schedules are drawn by a seed. DT_MESHES=100 draws a hundred,
+# Runs that go on in another mesh at each step: dimensions, ZeRO stages and schedules are drawn by a seed. DT_MESHES=100 draws a hundred,
 # DT_MESH_SEED others; each checkpoint is that of the mesh before.
 
 import math
@@ -12,8 +12,9 @@ import training
 MOST_RANKS = 8
 DENSE = {**training.LLAMA, "num_hidden_layers": 4, "num_key_value_heads": 4, "tie_word_embeddings": True, "vocab_size": 322}
 EXPERTS = {**DENSE, "model_type": "qwen2_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
-           "shared_expert_intermediate_size": 28}
+           "shared_expert_intermediate_size": 28, "output_router_logits": True, "router_aux_loss_coef": 0.3}
 MICRO_BATCHES = 8  # of a step, in all
+CHAIN = 20  # steps of a run: which expert a token picks hangs on last bits, and so do, after some dozens of steps, losses
 
 
 def drawn(chance, dims):
@@ -40,17 +41,18 @@ def parallel_of(chance, sizes):
 def go_through(s, model, dims):
     count, seed = int(os.environ.get("DT_MESHES", "10")), int(os.environ.get("DT_MESH_SEED", "19"))
     chance = random.Random("%d of %r" % (seed, dims))
-    more = {"model": model, "batch": MICRO_BATCHES, "steps": count}
+    more = {"model": model, "batch": MICRO_BATCHES, "steps": min(count, CHAIN)}
     whole = s.config("whole.json", accumulation=MICRO_BATCHES, **more)
     s.run(whole)
     wanted = s.losses(whole)
-    for step in range(count):
+    for number in range(count):
+        step, saved = number % CHAIN, s.path("saved%d" % (number // CHAIN))
         sizes = drawn(chance, dims)
         samples = sizes["data"] * sizes.get("expert", 1)
         stage = chance.randrange(3 if sizes["pipeline"] > 1 else 4)
         parallel = parallel_of(chance, sizes)
-        what = "seed %d, step %d: %r, %r, stage %d" % (seed, step + 1, sizes, parallel, stage)
-        c = s.config("step%d.json" % step, accumulation=MICRO_BATCHES // samples, stage=stage, parallel=parallel, save_dir=s.path("saved"), **more)
+        what = "seed %d, mesh %d: %r, %r, stage %d" % (seed, number + 1, sizes, parallel, stage)
+        c = s.config("mesh%d.json" % number, accumulation=MICRO_BATCHES // samples, stage=stage, parallel=parallel, save_dir=saved, **more)
         program = s.run(c, "--set", "train.steps=%d" % (step + 1), world=math.prod(sizes.values()))
         if step:
             program.expect(r"resumed from .*: step %d$" % step)

@@ -13,9 +13,6 @@ int dt_config_check_experts(const struct dt_reading *r)
                         "block, and train all of the model"},
         {d->dpo_block, "dpo: models with experts are not trained with pairs of answers so far; "
                        "drop the block"},
-        {dt_config_degree(d->pipeline) > 1 && d->c.model.shape.balance_experts,
-         "parallel.pipeline: the auxiliary loss of experts counts what all layers picked, which no "
-         "stage knows; drop one of it and output_router_logits"},
     };
     if (!d->c.has_model || d->c.model.shape.experts == 0)
         return 0;

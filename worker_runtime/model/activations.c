@@ -44,6 +44,7 @@ struct sizes {
     size_t rows, own_rows, places, width, q, qkv, inner, heads, pairs, low, rnorms, head_rows,
         logits, weight, elem;
     size_t experts, picks, shared_inner, counts; /* COUNTS: of all layers; 0: none */
+    size_t told;             /* of those, that go to other stages behind the stream */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
     bool llama, local, qk_norm, branch_norms, documents, shared, by_heads, dropout, weighed, head;
@@ -94,7 +95,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .experts = s->experts,
         .picks = s->expert_picks,
         .shared_inner = s->shared_inner,
-        .counts = s->balance_experts ? s->layers * s->experts : 0,
+        .counts = dt_shape_pick_counts(s),
         .logits = round_up(s->vocabulary, form.head_stride),
         .word_parts = o->words.parts,
         .heads = s->heads,
@@ -115,6 +116,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .stage = dt_stage_of(s, &o->stage),
     };
     z.head = dt_stage_is_last(s, &z.stage);
+    z.told = dt_stage_is_whole(s, &z.stage) ? 0 : z.counts;
     if (__builtin_mul_overflow(o->batch, o->positions, &z.places))
         z.places = SIZE_MAX;
     if (s->experts && z.places > INT32_MAX / rows_sent(s)) /* picks are counted so */
@@ -246,6 +248,15 @@ static void share_chunks(const struct dt_stage *stage, const struct dt_chunk *lo
         }
 }
 
+/* Of own rows, with what goes to other stages behind it. */
+static dt_elem *take_border(struct cursor *c, const struct sizes *z)
+{
+    size_t more = (z->told + z->width - 1) / z->width, rows = SIZE_MAX;
+    if (z->own_rows < SIZE_MAX - more)
+        rows = z->own_rows + more;
+    return take(c, rows, z->width, z->elem);
+}
+
 /* SEGMENT: of the activations. The slot's inputs and kept are NULL when only the size is asked for.
  */
 static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
@@ -261,7 +272,7 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     to->places = placed ? take(c, z->rows, 1, sizeof *to->places) : NULL;
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
-    to->dstream = take(c, z->own_rows, z->width, z->elem);
+    to->dstream = take_border(c, z);
     to->counts = z->counts ? take(c, z->counts, 1, sizeof *to->counts) : NULL;
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;
@@ -272,7 +283,9 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     /* Inside a segment an input is needed only as long as the segment is. */
     for (size_t block = 0; block < blocks; block++) {
         bool own = !segment || block % segment == 0 || block < segment;
-        dt_elem *input = own ? take(c, z->own_rows, z->width, z->elem) : NULL;
+        dt_elem *input = NULL;
+        if (own)
+            input = block == 0 ? take_border(c, z) : take(c, z->own_rows, z->width, z->elem);
         if (to->inputs)
             to->inputs[begin + block] = own ? input : to->inputs[begin + block % segment];
     }

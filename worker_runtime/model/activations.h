@@ -89,11 +89,13 @@ struct dt_activation_slot {
     float *losses;        /* [N] */
     float *weights;       /* [N]: of their gradients; NULL: they have none */
     dt_elem *dstream;     /* [M, C]: the gradient of the stream, from the head on; before that, on a
-                             stage     with no head, the stream that it ends with */
+                             stage     with no head, the stream that it ends with. On a stage of
+                             several there is room for the counts behind it */
     double balance;       /* what the routers' auxiliary loss counts, in gradients */
     int32_t *counts;      /* [layers, E]: picks of each expert; NULL: that loss is not wanted */
     size_t chunk;         /* of the stage, that it goes through */
-    dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL */
+    dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL. Behind
+                             the first of a chunk there is room as behind dstream */
     struct dt_kept *kept; /* by block; blocks that are recomputed share, as do chunks */
 };
 

@@ -105,6 +105,12 @@ static inline size_t dt_shape_own_experts(const struct dt_shape *s)
     return s->expert_parts > 1 ? s->experts / s->expert_parts : s->experts;
 }
 
+/* Picks that an auxiliary loss counts, of each expert of each block; 0: there is none. */
+static inline size_t dt_shape_pick_counts(const struct dt_shape *s)
+{
+    return s->balance_experts ? s->layers * s->experts : 0;
+}
+
 static inline bool dt_shape_drops(const struct dt_shape *s)
 {
     return s->embedding_dropout > 0 || s->branch_dropout > 0 || s->attention_dropout > 0;

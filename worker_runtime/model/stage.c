@@ -20,6 +20,11 @@ bool dt_stage_is_last(const struct dt_shape *s, const struct dt_stage *stage)
     return dt_chunk_is_last(s, &stage->chunk[stage->chunks - 1]);
 }
 
+bool dt_stage_is_whole(const struct dt_shape *s, const struct dt_stage *stage)
+{
+    return dt_chunk_is_first(&stage->chunk[0]) && dt_chunk_is_last(s, &stage->chunk[0]);
+}
+
 bool dt_stage_has(const struct dt_shape *s, const struct dt_stage *stage, size_t unit)
 {
     if (unit == 0 && s->tied && dt_stage_is_last(s, stage))

@@ -42,6 +42,7 @@ struct dt_chunk dt_chunk_units(const struct dt_shape *s, const struct dt_chunk *
 /* Of the chunks of a stage that is written out. */
 const struct dt_chunk *dt_stage_longest(const struct dt_stage *stage);
 bool dt_stage_is_last(const struct dt_shape *s, const struct dt_stage *stage);
+bool dt_stage_is_whole(const struct dt_shape *s, const struct dt_stage *stage);
 
 /* Whether the stage has that unit. */
 bool dt_stage_has(const struct dt_shape *s, const struct dt_stage *stage, size_t unit);

@@ -14,6 +14,7 @@
  * samples makes the same stops and computes nothing, for other ranks wait for it at each. */
 #include "worker_runtime/model/transformer.h"
 
+#include "worker_runtime/mesh/rows.h"
 #include "worker_runtime/model/packed.h"
 #include "worker_runtime/model/work.h"
 
@@ -392,12 +393,38 @@ static int collect_losses(struct pass *p, double *loss_sum)
     return 0;
 }
 
+/* Where picks are counted behind what goes over a border. */
+static void *behind(const struct pass *p, dt_elem *border)
+{
+    const struct dt_transformer *t = p->t;
+    size_t numbers = dt_rows_own(t->options.team, rows_of(p)) * t->shape.width;
+    return (char *)border + numbers * dt_dtype_size(t->device->ops->elem);
+}
+
+/* On CPUs, as all of experts. */
+static void take_counts(const struct pass *p, dt_elem *border)
+{
+    int32_t *counts = p->t->a.slots[p->slot].counts;
+    if (counts && p->train)
+        memcpy(counts, behind(p, border), dt_shape_pick_counts(&p->t->shape) * sizeof *counts);
+}
+
+static void give_counts(const struct pass *p)
+{
+    const struct dt_activation_slot *slot = &p->t->a.slots[p->slot];
+    if (slot->counts && p->train)
+        memcpy(behind(p, slot->dstream), slot->counts,
+               dt_shape_pick_counts(&p->t->shape) * sizeof *slot->counts);
+}
+
 /* To the stream behind the last block. */
 static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
 {
     assert(p->slot < p->t->a.slot_count);
     if (load(p, ids, targets) < 0 || (is_first(p) && embed_forward(p) < 0))
         return -1;
+    if (!is_first(p))
+        take_counts(p, p->t->a.slots[p->slot].inputs[chunk_of(p)->first]);
     return blocks_forward(p);
 }
 
@@ -405,7 +432,10 @@ static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
 static int leave(struct pass *p)
 {
     struct dt_work w = {.kind = DT_LEAVE, .block = chunk_of(p)->end - 1};
-    return compute(p, &w) < 0 ? -1 : dt_device_sync(p->t->device, p->err);
+    if (compute(p, &w) < 0)
+        return -1;
+    give_counts(p);
+    return dt_device_sync(p->t->device, p->err);
 }
 
 static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
@@ -430,8 +460,12 @@ int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t 
     struct pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
     assert(slot < t->a.slot_count);
     p.batch = t->a.slots[slot].batch;
+    if (!is_last(&p))
+        take_counts(&p, t->a.slots[slot].dstream);
     if (blocks_backward(&p) < 0 || (is_first(&p) && embed_backward(&p) < 0))
         return -1;
+    if (!is_first(&p))
+        give_counts(&p);
     return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
 }
 

@@ -100,7 +100,8 @@ void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk);
  * the stage before gave; behind it, on all stages but the last, dt_transformer_border() has what
  * goes to the next one. Before the way back the same place has the gradient of that; behind it, on
  * all stages but the first, that of the input. Device memory, [batch, positions, width]; of own
- * rows alone where a team shares them. */
+ * rows alone where a team shares them. Behind the last row are dt_shape_pick_counts(): onward those
+ * of the blocks so far, and back those of all, as an auxiliary loss is of all blocks together. */
 void *dt_transformer_input(struct dt_transformer *t, size_t slot);
 void *dt_transformer_border(struct dt_transformer *t, size_t slot);
 /* dt_transformer_forward() for a loss that follows from those of all rows: LOSSES, [batch,

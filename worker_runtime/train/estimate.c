@@ -340,8 +340,12 @@ static size_t streams_of(const struct place *p, size_t elem, size_t times, size_
 /* Rooms for what goes to neighbours: two each way. GPUs send it from where it is. */
 static size_t borders_of(const struct place *p)
 {
-    size_t shared = shares_rows(p) ? p->tensor : 1;
-    return p->stage.chunks > 0 && !p->on_gpu ? streams_of(p, p->elem, 4, shared) : 0;
+    size_t shared = shares_rows(p) ? p->tensor : 1, bytes;
+    if (p->stage.chunks == 0 || p->on_gpu)
+        return 0;
+    bytes = streams_of(p, p->elem, 4, shared);
+    add(&bytes, 4 * p->elem * dt_shape_pick_counts(&p->c->model.shape));
+    return bytes;
 }
 
 /* Where ranks that share tensors sum the stream in float. */

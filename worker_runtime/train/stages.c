@@ -158,10 +158,13 @@ static void say_idle(struct dt_trainer *t, const struct dt_pipe_plan *plan)
 }
 
 /* What of so many samples goes over a border: of ranks that share them, or their rows, each sends
- * its own to the one of the next stage that has the same. */
+ * its own to the one of the next stage that has the same. Behind it are counts of what experts were
+ * picked, each as large as a number of a CPU, where these are. */
 static size_t stream_of(const struct dt_trainer *t, size_t batch)
 {
-    return dt_rows_own(&t->team, batch * dt_pieces_own(&t->pieces)) * t->config->model.shape.width;
+    const struct dt_shape *s = &t->config->model.shape;
+    size_t rows = dt_rows_own(&t->team, batch * dt_pieces_own(&t->pieces));
+    return rows * s->width + dt_shape_pick_counts(s);
 }
 
 /* Whether OP can be where LAST was, NULL: nothing. Behind a backward a slot is free, once the next

@@ -62,9 +62,9 @@ static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
     float scale = (float)(t->scaler.scale / (double)targets);
+    balance_experts(t);
     if (t->stages)
         return dt_stages_train(t, scale, sums, &times->data, err);
-    balance_experts(t);
     for (int m = 0; m < all; m++) {
         double begun = seconds();
         if (m < mine && dt_feed_micro_batch(t, m, err) < 0)
