@@ -236,13 +236,26 @@ static const struct dt_pipe_op *next_message(const struct dt_pipe_plan *p, int s
     return *at < count ? &ops[(*at)++] : NULL;
 }
 
+TEST(weights_are_nobodys_message)
+{
+    const struct dt_pipe_plan p = {DT_PIPE_ZB_H1, 3, 1, 4};
+    for (int stage = 0; stage < p.stages; stage++) {
+        struct dt_pipe_op op = {.kind = DT_PIPE_WEIGHT, .micro = 1};
+        CHECK(!dt_pipe_takes(&p, stage, &op) && !dt_pipe_gives(&p, stage, &op));
+        op.kind = DT_PIPE_INPUT;
+        CHECK_EQ(dt_pipe_takes(&p, stage, &op), stage < 2);
+        CHECK_EQ(dt_pipe_gives(&p, stage, &op), stage > 0);
+    }
+}
+
 /* So one queue is enough for what they give each other, to and fro. */
 TEST(of_two_stages_one_takes_in_the_order_in_which_the_other_gives)
 {
-    for (int chunks = 1; chunks <= 16; chunks++)
+    for (int chunks = 0; chunks <= 16; chunks++)
         for (int row = 0; row < 40; row++) {
-            struct dt_pipe_plan p = {chunks > 1 ? DT_PIPE_INTERLEAVED : DT_PIPE_1F1B, 2, chunks,
-                                     2 + row / 2 * 2};
+            static const enum dt_pipe_schedule of_one[] = {DT_PIPE_ZB_H1, DT_PIPE_1F1B};
+            struct dt_pipe_plan p = {chunks > 1 ? DT_PIPE_INTERLEAVED : of_one[chunks], 2,
+                                     chunks ? chunks : 1, 2 + row / 2 * 2};
             struct story s = story_of(p, (struct dt_pipe_times){1, 1, 1});
             int taker = row % 2, forward = 0;
             const struct dt_pipe_op *give, *take;
@@ -260,7 +273,7 @@ TEST(of_two_stages_one_takes_in_the_order_in_which_the_other_gives)
                 forward += give->kind == DT_PIPE_FORWARD;
             }
             CHECK(!give && !take);
-            CHECK_EQ(forward, p.micros * (taker ? chunks : chunks - 1));
+            CHECK_EQ(forward, p.micros * (taker ? p.chunks : p.chunks - 1));
             finish(&s);
         }
 }

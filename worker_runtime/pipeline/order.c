@@ -109,12 +109,12 @@ static bool is_end(const struct dt_pipe_plan *p, int stage, const struct dt_pipe
 
 bool dt_pipe_takes(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op)
 {
-    return !is_end(p, stage, op, op->kind == DT_PIPE_FORWARD);
+    return op->kind != DT_PIPE_WEIGHT && !is_end(p, stage, op, op->kind == DT_PIPE_FORWARD);
 }
 
 bool dt_pipe_gives(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op)
 {
-    return !is_end(p, stage, op, op->kind != DT_PIPE_FORWARD);
+    return op->kind != DT_PIPE_WEIGHT && !is_end(p, stage, op, op->kind != DT_PIPE_FORWARD);
 }
 
 int dt_pipe_slots(const struct dt_pipe_plan *p, int stage)

@@ -49,7 +49,7 @@ size_t dt_pipe_op_count(const struct dt_pipe_plan *p);
 void dt_pipe_list(const struct dt_pipe_plan *p, int stage, struct dt_pipe_op *ops);
 
 /* Whether an op begins with what another stage gives, or ends with what one takes: the neighbour
- * towards which it goes, in a ring. Not of the halves of a backward. */
+ * towards which it goes, in a ring. With the weights' half of a backward it does neither. */
 bool dt_pipe_takes(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
 bool dt_pipe_gives(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
 
