@@ -545,7 +545,7 @@ static size_t border_bytes(const struct world *w, size_t batch)
     return (numbers + dt_shape_pick_counts(&w->shape)) * sizeof(float);
 }
 
-static void open_line(struct line *l, struct world *w, size_t stages, bool recompute)
+static void open_line(struct line *l, struct world *w, size_t stages, bool recompute, bool halves)
 {
     struct dt_err err = {0};
     size_t layers = w->shape.layers;
@@ -556,6 +556,7 @@ static void open_line(struct line *l, struct world *w, size_t stages, bool recom
             .positions = w->positions,
             .slots = MICRO_BATCHES,
             .recompute = recompute,
+            .halves = halves,
             .stage = {.chunks = 1, .chunk = {{layers * i / stages, layers * (i + 1) / stages}}}};
         l->t[i] = dt_transformer_create(&w->shape, &o, w->device, &err);
         CHECK_OK(l->t[i] ? 0 : -1, err);
@@ -649,7 +650,7 @@ TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
         double wanted = train_at_once(&w, ids, batch);
         float *whole = grads_of(&w, &count);
         held_clear_grads(w.z);
-        open_line(&l, &w, shapes[i / 2].layers, i % 2);
+        open_line(&l, &w, shapes[i / 2].layers, i % 2, false);
         for (size_t m = 0; m < MICRO_BATCHES; m++)
             line_forward(&l, m, batch[m], ids[m]);
         for (size_t m = 0; m < MICRO_BATCHES; m++)
@@ -662,6 +663,109 @@ TEST(stages_of_a_pipeline_are_one_model_to_the_bit)
         free(parts);
         close_line(&l);
         close_world(&w);
+    }
+}
+
+/* The inputs' halves of all stages, and of each stage's weights' halves the oldest one micro-batch
+ * later: as ZB-H1 has them behind each other. */
+static void line_halves(struct line *l, const size_t *batch, double *loss)
+{
+    struct world *w = l->w;
+    struct dt_err err = {0};
+    for (size_t m = 0; m < MICRO_BATCHES + 1; m++)
+        for (size_t i = l->stages; i-- > 0;) {
+            size_t bytes = batch[m % MICRO_BATCHES] * w->positions * w->shape.width;
+            if (m < MICRO_BATCHES && i + 1 < l->stages)
+                memcpy(dt_transformer_border(l->t[i], m), dt_transformer_border(l->t[i + 1], m),
+                       bytes * sizeof(float));
+            if (m < MICRO_BATCHES)
+                CHECK_OK(dt_transformer_backward_inputs(l->t[i], w->z, m, loss, &err), err);
+            if (m > 0)
+                CHECK_OK(dt_transformer_backward_weights(l->t[i], w->z, m - 1, &err), err);
+        }
+}
+
+/* Also where chance drops what is to be dropped on both ways, as it did forward. */
+TEST(halves_of_a_way_back_are_the_whole_to_the_bit)
+{
+    static const size_t batch[MICRO_BATCHES] = {2, 1, 2};
+    for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
+        struct dt_shape shape = i % 2 ? dropping(&shapes[i / 2]) : shapes[i / 2];
+        struct world w;
+        struct line l;
+        size_t count;
+        double loss = 0;
+        if (shape.experts)
+            continue;
+        CHECK_ROW("%s%s", name_of(&shape), i % 2 ? ", with dropout" : "");
+        open_world(&w, &shape, 2, 5);
+        int32_t *const ids[MICRO_BATCHES] = {w.ids, w.targets, w.ids};
+        double wanted = train_at_once(&w, ids, batch);
+        float *whole = grads_of(&w, &count);
+        held_clear_grads(w.z);
+        open_line(&l, &w, shape.layers, false, true);
+        for (size_t m = 0; m < MICRO_BATCHES; m++)
+            line_forward(&l, m, batch[m], ids[m]);
+        line_halves(&l, batch, &loss);
+        CHECK(held_all_back(w.z));
+        CHECK(loss == wanted);
+        float *halves = grads_of(&w, &count);
+        check_same_bits(halves, whole, count);
+        free(whole);
+        free(halves);
+        close_line(&l);
+        close_world(&w);
+    }
+}
+
+/* Behind the inputs' half a stage has given its input's gradient, and those of norms; and weights,
+ * biases and words have none yet. */
+TEST(weights_have_no_gradients_before_their_half)
+{
+    struct dt_err err = {0};
+    struct world w;
+    struct line l;
+    double loss = 0;
+    open_world(&w, &shapes[1], 2, 5);
+    open_line(&l, &w, 1, false, true);
+    line_forward(&l, 0, 2, w.ids);
+    CHECK_OK(dt_transformer_backward_inputs(l.t[0], w.z, 0, &loss, &err), err);
+    for (struct dt_tensor *t = w.tensors; t < w.tensors + w.tensor_count; t++) {
+        bool norm =
+            t->unit > 0 && (t->which <= DT_GPT2_LN_1_BIAS || t->which == DT_GPT2_LN_2_WEIGHT ||
+                            t->which == DT_GPT2_LN_2_BIAS);
+        const float *grads = w.z->unit[t->unit].sums + t->offset;
+        float most = 0;
+        for (size_t k = 0; k < t->count; k++)
+            most = fmaxf(most, fabsf(grads[k]));
+        CHECK_ROW("tensor %zu of unit %zu", t->which, t->unit);
+        if (t->unit <= shapes[1].layers)
+            CHECK_EQ(most > 0, norm);
+    }
+    CHECK_OK(dt_transformer_backward_weights(l.t[0], w.z, 0, &err), err);
+    close_line(&l);
+    close_world(&w);
+}
+
+/* As halves.h counts them, for each row of each block of each slot. */
+TEST(what_is_held_for_weights_is_counted)
+{
+    const struct dt_device_form form = {.elem = DT_F32};
+    static const size_t rows = 2 * 32; /* so that arrays are whole lines */
+    for (size_t i = 0; i < ROWS(shapes); i++) {
+        const struct dt_shape *s = &shapes[i];
+        struct dt_shape wide = *s;
+        wide.positions = 32;
+        struct dt_transformer_options o = {.batch = 2, .positions = 32, .slots = 3};
+        size_t plain = dt_transformer_bytes(&wide, &o, form);
+        size_t numbers = 2 * s->width + (s->heads + 2 * s->kv_heads) * s->head_dim +
+                         (s->family == DT_GPT2 ? 1 : 2) * s->inner;
+        if (s->experts)
+            continue;
+        CHECK_ROW("%s", name_of(s));
+        o.halves = true;
+        CHECK_EQ(dt_transformer_bytes(&wide, &o, form) - plain,
+                 3 * s->layers * rows * numbers * sizeof(float));
     }
 }
 

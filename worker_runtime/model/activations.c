@@ -48,6 +48,7 @@ struct sizes {
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
     bool llama, local, qk_norm, branch_norms, documents, shared, by_heads, dropout, weighed, head;
+    bool halves;
     struct dt_stage stage;
 };
 
@@ -113,6 +114,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .shared = dt_pieces_shared(&o->pieces),
         .by_heads = dt_pieces_shared(&o->pieces) && o->pieces.by_heads,
         .weighed = o->weighed,
+        .halves = o->halves,
         .stage = dt_stage_of(s, &o->stage),
     };
     z.head = dt_stage_is_last(s, &z.stage);
@@ -159,6 +161,15 @@ static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
     }
     k->logsum = take(c, z->rows, z->heads, sizeof(float));
     lay_kept_experts(c, z, k);
+}
+
+static void lay_held(struct cursor *c, const struct sizes *z, struct dt_held *h)
+{
+    for (int i = 0; i < 2; i++)
+        h->dgave[i] = take(c, z->own_rows, z->width, z->elem);
+    h->dqkv = take(c, z->rows, z->qkv, z->elem);
+    h->dpre = take(c, z->rows, z->inner, z->elem);
+    h->dup = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
 }
 
 /* Of what goes into a linear layer of a block or comes out of it. */
@@ -289,6 +300,12 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
         if (to->inputs)
             to->inputs[begin + block] = own ? input : to->inputs[begin + block % segment];
     }
+    for (size_t block = 0; z->halves && block < blocks; block++) {
+        struct dt_held one;
+        lay_held(c, z, &one);
+        if (to->held)
+            to->held[begin + block] = one;
+    }
     if (to->inputs)
         share_chunks(&z->stage, longest, to);
 }
@@ -320,13 +337,14 @@ size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transf
     return lay_out(&a, shape, &z, NULL);
 }
 
-static bool open_slots(struct dt_activations *a, size_t layers)
+static bool open_slots(struct dt_activations *a, size_t layers, bool halves)
 {
     a->slots = calloc(a->slot_count, sizeof *a->slots);
     for (size_t i = 0; a->slots && i < a->slot_count; i++) {
         a->slots[i].inputs = calloc(layers, sizeof *a->slots[i].inputs);
         a->slots[i].kept = calloc(layers, sizeof *a->slots[i].kept);
-        if (!a->slots[i].inputs || !a->slots[i].kept)
+        a->slots[i].held = halves ? calloc(layers, sizeof *a->slots[i].held) : NULL;
+        if (!a->slots[i].inputs || !a->slots[i].kept || (halves && !a->slots[i].held))
             return false;
     }
     return a->slots != NULL;
@@ -360,7 +378,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
     size_t bytes = dt_transformer_bytes(s, o, form);
     *a = (struct dt_activations){.slot_count = slots_of(o), .segment = segment_of(s, o)};
     bool unknown = o->lora && o->lora->dora && z.rnorms == 0; /* no memory to count them */
-    if (bytes == SIZE_MAX || unknown || !open_slots(a, s->layers))
+    if (bytes == SIZE_MAX || unknown || !open_slots(a, s->layers, o->halves))
         return dt_err_set(err, DT_E_MEMORY,
                           "no memory for activations of %zu samples with %zu positions", o->batch,
                           o->positions);
@@ -379,6 +397,7 @@ void dt_activations_destroy(struct dt_activations *a, struct dt_device *device)
     for (size_t i = 0; a->slots && i < a->slot_count; i++) {
         free(a->slots[i].inputs);
         free(a->slots[i].kept);
+        free(a->slots[i].held);
     }
     free(a->slots);
 }

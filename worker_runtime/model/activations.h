@@ -8,6 +8,7 @@
 #ifndef DT_WORKER_RUNTIME_MODEL_ACTIVATIONS_H
 #define DT_WORKER_RUNTIME_MODEL_ACTIVATIONS_H
 
+#include "worker_runtime/model/halves.h"
 #include "worker_runtime/model/transformer.h"
 #include "worker_runtime/ops/ops.h"
 
@@ -97,6 +98,7 @@ struct dt_activation_slot {
     dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL. Behind
                              the first of a chunk there is room as behind dstream */
     struct dt_kept *kept; /* by block; blocks that are recomputed share, as do chunks */
+    struct dt_held *held; /* by block; NULL where ways back have no halves */
 };
 
 struct dt_activations {

@@ -68,6 +68,8 @@ struct dt_block {
     dt_elem *input;          /* of own rows, as is ... */
     dt_elem *dstream;        /* ... the gradient of the stream */
     const struct dt_kept *kept;
+    enum dt_half half;          /* of the way back */
+    const struct dt_held *held; /* NULL on a way back of both halves, and forward */
     const struct dt_scratch *scratch;
 };
 
@@ -77,7 +79,8 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
                      bool output);
 void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add,
                       bool output);
-/* dstream: the output's gradient becomes the input's. */
+/* dstream: the output's gradient becomes the input's. Of the weights' half nothing does: that is of
+ * what the inputs' half has left in held. */
 void dt_gpt2_backward(const struct dt_block *b);
 void dt_llama_backward(const struct dt_block *b);
 
@@ -108,6 +111,36 @@ static inline dt_elem *dt_block_normed(const struct dt_block *b)
 {
     const struct dt_rows r = dt_block_rows(b);
     return dt_rows_place(&r, b->scratch->normed);
+}
+
+/* Where the gradient is of what came out of the layer of queries, keys and values; and of that in
+ * front of the GELU, or of a gate. */
+static inline dt_elem *dt_block_dqkv(const struct dt_block *b)
+{
+    return b->held ? b->held->dqkv : b->scratch->wide;
+}
+
+static inline dt_elem *dt_block_dpre(const struct dt_block *b)
+{
+    return b->held ? b->held->dpre : b->scratch->dwide;
+}
+
+/* And of the last layer of a branch: of own rows, in ROOM where it is not held. */
+static inline dt_elem *dt_block_dgave(const struct dt_block *b, enum dt_branch branch,
+                                      dt_elem *room)
+{
+    return b->held ? b->held->dgave[branch] : room;
+}
+
+/* The same where it is the stream's, which goes on changing. */
+static inline const dt_elem *dt_block_dgave_stream(const struct dt_block *b, enum dt_branch branch)
+{
+    enum dt_dtype elem = b->ops->elem;
+    if (!b->held)
+        return b->dstream;
+    dt_elem *to = b->held->dgave[branch];
+    b->ops->cast(b->own_rows * b->shape->width, to, elem, b->dstream, elem, b->stream);
+    return to;
 }
 
 /* Queries, keys and values of a row stand side by side, in QKV as in its gradient. */

@@ -57,9 +57,10 @@ static const dt_elem *enter_branch(const struct dt_block *b, enum dt_branch bran
 {
     const struct dt_dropout *d = &b->drop_branch[branch];
     if (d->gone_below == 0)
-        return b->dstream;
-    dt_drop_rows(b, d, b->shape->width, dt_block_normed(b), false, b->dstream);
-    return dt_block_normed(b);
+        return dt_block_dgave_stream(b, branch);
+    dt_elem *dgave = dt_block_dgave(b, branch, dt_block_normed(b));
+    dt_drop_rows(b, d, b->shape->width, dgave, false, b->dstream);
+    return dgave;
 }
 
 void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_elem *add, bool output)
@@ -90,7 +91,8 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
     leave_branch(b, DT_BRANCH_MLP);
 }
 
-/* wide: what the GELU gave, again; dwide: its gradient, then that of what went into it. */
+/* wide: what the GELU gave, again; dpre: its gradient, then that of what went into it. What is made
+ * again is an input of weights, so their gradients alone want it. */
 static void mlp_backward(const struct dt_block *b)
 {
     const struct dt_ops *ops = b->ops;
@@ -99,18 +101,21 @@ static void mlp_backward(const struct dt_block *b)
     struct dt_linear c_fc = linear(b, DT_GPT2_C_FC_WEIGHT);
     struct dt_linear mlp_proj = linear(b, DT_GPT2_MLP_PROJ_WEIGHT);
     size_t n = b->rows * b->shape->inner;
+    dt_elem *dpre = dt_block_dpre(b);
 
-    ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
-    dt_linear_row_backward(b, &mlp_proj, s->dwide, s->wide, enter_branch(b, DT_BRANCH_MLP));
-    ops->gelu_backward(n, s->dwide, b->kept->pre, s->dwide, b->stream);
+    if (b->half != DT_INPUT_HALF)
+        ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
+    dt_linear_row_backward(b, &mlp_proj, dpre, s->wide, enter_branch(b, DT_BRANCH_MLP));
+    ops->gelu_backward(n, dpre, b->kept->pre, dpre, b->stream);
 
-    dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);
-    dt_linear_column_backward(b, &c_fc, s->branch, false, s->normed, s->dwide);
+    if (b->half != DT_INPUT_HALF)
+        dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);
+    dt_linear_column_backward(b, &c_fc, s->branch, false, s->normed, dpre);
     dt_linear_columns_end(b, &ln_2, dt_block_grad(b, DT_GPT2_LN_2_WEIGHT),
                           dt_block_grad(b, DT_GPT2_LN_2_BIAS), b->kept->middle);
 }
 
-/* branch: the gradient of what attention gave, then of what went into qkv; wide: that of qkv. */
+/* branch: the gradient of what attention gave, then of what went into qkv. */
 static void attention_backward(const struct dt_block *b)
 {
     const struct dt_scratch *s = b->scratch;
@@ -121,16 +126,43 @@ static void attention_backward(const struct dt_block *b)
     struct dt_attention attention = dt_block_attention(b);
     dt_linear_row_backward(b, &attn_proj, s->branch, b->kept->attended,
                            enter_branch(b, DT_BRANCH_ATTENTION));
-    dt_block_attention_backward(b, &attention, s->wide, s->branch);
+    dt_block_attention_backward(b, &attention, dt_block_dqkv(b), s->branch);
 
-    dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);
-    dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, s->wide);
+    if (b->half != DT_INPUT_HALF)
+        dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);
+    dt_linear_column_backward(b, &c_attn, s->branch, false, s->normed, dt_block_dqkv(b));
     dt_linear_columns_end(b, &ln_1, dt_block_grad(b, DT_GPT2_LN_1_WEIGHT),
                           dt_block_grad(b, DT_GPT2_LN_1_BIAS), b->input);
 }
 
+/* What both halves of the way back do to weights, with the gradients that one of them has left. */
+static void weights_backward(const struct dt_block *b)
+{
+    const struct dt_scratch *s = b->scratch;
+    const struct dt_held *held = b->held;
+    struct dt_norm ln_1 = norm(b, 0), ln_2 = norm(b, 1);
+    struct dt_linear c_attn = linear(b, DT_GPT2_C_ATTN_WEIGHT);
+    struct dt_linear attn_proj = linear(b, DT_GPT2_ATTN_PROJ_WEIGHT);
+    struct dt_linear c_fc = linear(b, DT_GPT2_C_FC_WEIGHT);
+    struct dt_linear mlp_proj = linear(b, DT_GPT2_MLP_PROJ_WEIGHT);
+
+    b->ops->gelu_forward(b->rows * b->shape->inner, s->wide, b->kept->pre, b->stream);
+    dt_linear_row_backward(b, &mlp_proj, NULL, s->wide, held->dgave[DT_BRANCH_MLP]);
+    dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);
+    dt_linear_column_backward(b, &c_fc, NULL, false, s->normed, held->dpre);
+
+    dt_linear_row_backward(b, &attn_proj, NULL, b->kept->attended,
+                           held->dgave[DT_BRANCH_ATTENTION]);
+    dt_linear_columns_begin(b, &ln_1, NULL, b->input, NULL);
+    dt_linear_column_backward(b, &c_attn, NULL, false, s->normed, held->dqkv);
+}
+
 void dt_gpt2_backward(const struct dt_block *b)
 {
+    if (b->half == DT_WEIGHT_HALF) {
+        weights_backward(b);
+        return;
+    }
     mlp_backward(b);
     attention_backward(b);
 }

@@ -36,6 +36,8 @@ static void forward(const struct dt_block *b, const struct dt_linear *l, dt_elem
 static void backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx, bool add,
                      const dt_elem *x, const dt_elem *dout)
 {
+    if (b->half == DT_INPUT_HALF)
+        x = NULL;
     if (dt_adapter_outputs(b, l) > 0)
         dt_adapter_backward(b, l, dx, add, x, dout);
     else

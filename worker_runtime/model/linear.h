@@ -11,7 +11,9 @@
  * gives own rows, which are gathered in front of the column layers, and of those sums each rank
  * takes own rows. What a team exchanges is here and nowhere else.
  *
- * Gradients of weight and bias are added where the block's are; a frozen block has none.
+ * Gradients of weight and bias are added where the block's are; a frozen block has none, nor has
+ * the inputs' half of a way back (halves.h), which looks at no X; with the weights' half DX is
+ * NULL.
  *
  * A weight that is kept in NF4 becomes numbers here, right before each product.
  *

@@ -50,14 +50,15 @@ static void leave_branch(const struct dt_block *b, enum dt_branch branch)
     b->ops->norm_forward(&n, dt_block_branch(b), NULL, b->kept->gave[branch], NULL, b->stream);
 }
 
-/* The gradient of what the branch has given: in ROOM, as wide as the stream, or the stream's where
- * that is one. */
+/* The gradient of what the branch has given: in ROOM, as wide as the stream, or where it is held;
+ * or the stream's where that is one. */
 static const dt_elem *enter_branch(const struct dt_block *b, enum dt_branch branch, dt_elem *room)
 {
     size_t weight = out_weight(branch), all = b->own_rows * b->shape->width;
     if (!b->shape->branch_norms)
-        return b->dstream;
+        return dt_block_dgave_stream(b, branch);
     struct dt_norm n = norm_of(b, weight, b->kept->gave_rstd[branch]);
+    room = dt_block_dgave(b, branch, room);
     b->device->table->clear(b->device, room, all * dt_dtype_size(b->ops->elem));
     b->ops->norm_backward(&n, room, dt_block_grad(b, weight), NULL, b->kept->gave[branch],
                           b->dstream, b->stream);
@@ -188,13 +189,19 @@ static void gate(const struct dt_block *b)
     forward(b->rows * b->shape->inner, b->scratch->wide, b->kept->pre, b->kept->up, b->stream);
 }
 
-/* From the gradient of that, in dwide, to those of pre, in dwide, and of up, in wide. */
+/* Where the gradient of up is. */
+static dt_elem *dup_of(const struct dt_block *b)
+{
+    return b->held ? b->held->dup : b->scratch->wide;
+}
+
+/* From the gradient of that, in dpre, to those of pre, in dpre, and of up. */
 static void gate_back(const struct dt_block *b)
 {
-    const struct dt_scratch *s = b->scratch;
+    dt_elem *dpre = dt_block_dpre(b);
     dt_swiglu_backward_fn *backward =
         b->shape->gelu_gate ? b->ops->geglu_backward : b->ops->swiglu_backward;
-    backward(b->rows * b->shape->inner, s->dwide, s->wide, b->kept->pre, b->kept->up, s->dwide,
+    backward(b->rows * b->shape->inner, dpre, dup_of(b), b->kept->pre, b->kept->up, dpre,
              b->stream);
 }
 
@@ -254,20 +261,24 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
     mlp_forward(b, &l, output);
 }
 
-/* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's.
- * branch: the gradient of what the mlp gave, then of what went into it. */
+/* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's,
+ * where they are not held. branch: the gradient of what the mlp gave, then of what went into it.
+ * What is made again is an input of weights, so their gradients alone want it. */
 static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
                              const struct dt_norm *post_norm)
 {
     const struct dt_scratch *s = b->scratch;
-    gate(b);
-    dt_linear_row_backward(b, &l->down, s->dwide, s->wide,
+    dt_elem *dpre = dt_block_dpre(b);
+    if (b->half != DT_INPUT_HALF)
+        gate(b);
+    dt_linear_row_backward(b, &l->down, dpre, s->wide,
                            enter_branch(b, DT_BRANCH_MLP, dt_block_branch(b)));
     gate_back(b);
 
-    dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
-    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, s->dwide);
-    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, s->wide);
+    if (b->half != DT_INPUT_HALF)
+        dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
+    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, dpre);
+    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, dup_of(b));
 }
 
 /* branch: the gradient of what the mlp gave, of all rows, then of what went into it. */
@@ -291,11 +302,12 @@ static void mlp_backward(const struct dt_block *b, const struct linears *l)
 }
 
 /* normed: the gradient of what the branch gave; branch: that of what attention gave, then of what
- * went into qkv; wide: that of qkv; dwide: queries and keys, where they are normed. */
+ * went into qkv; dwide: queries and keys, where they are normed. */
 static void attention_backward(const struct dt_block *b, const struct linears *l)
 {
     const struct dt_scratch *s = b->scratch;
     struct dt_norm input_norm = in_norm(b, DT_BRANCH_ATTENTION);
+    dt_elem *dqkv = dt_block_dqkv(b);
 
     dt_linear_row_backward(b, &l->o, s->branch, b->kept->attended,
                            enter_branch(b, DT_BRANCH_ATTENTION, dt_block_normed(b)));
@@ -303,17 +315,41 @@ static void attention_backward(const struct dt_block *b, const struct linears *l
     if (turned != b->kept->qkv)
         turn(b, turned, b->kept->qkv);
     struct dt_attention attention = attention_of(b, turned);
-    dt_block_attention_backward(b, &attention, s->wide, s->branch);
-    turn_back(b, s->wide);
+    dt_block_attention_backward(b, &attention, dqkv, s->branch);
+    turn_back(b, dqkv);
 
-    dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);
-    dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, s->wide);
+    if (b->half != DT_INPUT_HALF)
+        dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);
+    dt_linear_column_backward(b, &l->qkv, s->branch, false, s->normed, dqkv);
     dt_linear_columns_end(b, &input_norm, dt_block_grad(b, DT_LLAMA_INPUT_NORM), NULL, b->input);
+}
+
+/* What both halves of the way back do to weights, with the gradients that one of them has left. */
+static void weights_backward(const struct dt_block *b, const struct linears *l)
+{
+    const struct dt_scratch *s = b->scratch;
+    const struct dt_held *held = b->held;
+    struct dt_norm input_norm = in_norm(b, DT_BRANCH_ATTENTION),
+                   post_norm = in_norm(b, DT_BRANCH_MLP);
+
+    gate(b);
+    dt_linear_row_backward(b, &l->down, NULL, s->wide, held->dgave[DT_BRANCH_MLP]);
+    dt_linear_columns_begin(b, &post_norm, NULL, b->kept->middle, NULL);
+    dt_linear_column_backward(b, &l->gate, NULL, false, s->normed, held->dpre);
+    dt_linear_column_backward(b, &l->up, NULL, false, s->normed, held->dup);
+
+    dt_linear_row_backward(b, &l->o, NULL, b->kept->attended, held->dgave[DT_BRANCH_ATTENTION]);
+    dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);
+    dt_linear_column_backward(b, &l->qkv, NULL, false, s->normed, held->dqkv);
 }
 
 void dt_llama_backward(const struct dt_block *b)
 {
     struct linears l = linears(b);
+    if (b->half == DT_WEIGHT_HALF) {
+        weights_backward(b, &l);
+        return;
+    }
     if (b->rows == 0) {
         dt_experts_backward(b, b->scratch->branch, b->scratch->normed, b->dstream);
         return;

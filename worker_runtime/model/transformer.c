@@ -26,6 +26,7 @@ struct pass {
     struct dt_zero *z;
     size_t slot, batch;
     bool train, weighed;
+    enum dt_half half; /* of the way back */
     float scale;
     struct dt_err *err;
 };
@@ -147,8 +148,8 @@ static int block_forward(struct pass *p, size_t block, bool chained, bool again)
 /* AGAIN: its forward pass first, as what it kept is not there any more. */
 static int block_backward(struct pass *p, size_t block, bool chained, bool again)
 {
-    struct dt_work w = {
-        .kind = DT_BLOCK_BACKWARD, .block = block, .chained = chained, .again = again};
+    static const enum dt_work_kind kinds[] = {DT_BLOCK_BACKWARD, DT_BLOCK_INPUT, DT_BLOCK_WEIGHTS};
+    struct dt_work w = {.kind = kinds[p->half], .block = block, .chained = chained, .again = again};
     size_t unit;
     struct dt_zero *z = trained(p, block, &unit);
     if (gather_block(p, block, &w) < 0)
@@ -467,6 +468,30 @@ int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t 
     if (!is_first(&p))
         give_counts(&p);
     return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+}
+
+int dt_transformer_backward_inputs(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                                   double *loss_sum, struct dt_err *err)
+{
+    struct pass p = {
+        .t = t, .z = z, .slot = slot, .train = true, .half = DT_INPUT_HALF, .err = err};
+    assert(slot < t->a.slot_count && t->options.halves);
+    p.batch = t->a.slots[slot].batch;
+    if (blocks_backward(&p) < 0)
+        return -1;
+    return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+}
+
+int dt_transformer_backward_weights(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                                    struct dt_err *err)
+{
+    struct pass p = {
+        .t = t, .z = z, .slot = slot, .train = true, .half = DT_WEIGHT_HALF, .err = err};
+    assert(slot < t->a.slot_count && t->options.halves);
+    p.batch = t->a.slots[slot].batch;
+    if (blocks_backward(&p) < 0 || (is_first(&p) && embed_backward(&p) < 0))
+        return -1;
+    return dt_device_sync(t->device, err);
 }
 
 void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk)

@@ -20,6 +20,7 @@ struct dt_transformer_options {
     bool recompute; /* activation checkpointing: keep a block's input only, and go through it again
                      */
     size_t recompute_every; /* blocks between two that are kept, with .recompute; 0: 1 */
+    bool halves; /* each way back is one of inputs and one of weights; not with .recompute */
     /* [batch, positions], the caller's, read as ids are: for each position that at which its
      * document begins within its sample (struct dt_attention). No document reads another one, and
      * learned positions are counted from its beginning. NULL: a sample is one document. */
@@ -92,6 +93,14 @@ int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t s
                            struct dt_err *err);
 int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                             double *loss_sum, struct dt_err *err);
+/* dt_transformer_backward() in its own halves, with options.halves, as halves.h tells: behind that
+ * of inputs the section in front has all that it waits for; behind that of weights the slot is
+ * free. Of each, micro-batches come in the same order. Both add gradients and say so to Z, so with
+ * the inputs' it is not the last micro-step of dt_zero_begin() yet. */
+int dt_transformer_backward_inputs(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                                   double *loss_sum, struct dt_err *err);
+int dt_transformer_backward_weights(struct dt_transformer *t, struct dt_zero *z, size_t slot,
+                                    struct dt_err *err);
 /* Of a stage in several chunks, from here on SLOT is of that one: it goes through CHUNK alone, with
  * no other one meanwhile. It is of the first at first. */
 void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk);

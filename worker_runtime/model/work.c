@@ -135,10 +135,18 @@ static struct dt_pieces pieces_of(const struct dt_transformer *t, const struct d
     return p;
 }
 
+static enum dt_half half_of(const struct dt_work *w)
+{
+    if (w->kind == DT_BLOCK_INPUT)
+        return DT_INPUT_HALF;
+    return w->kind == DT_BLOCK_WEIGHTS ? DT_WEIGHT_HALF : DT_BOTH_HALVES;
+}
+
 static struct dt_block block_of(const struct dt_transformer *t, const struct dt_work *w)
 {
     const struct dt_activation_slot *slot = slot_of(t, w);
     bool local = dt_shape_is_local(&t->shape, w->block);
+    enum dt_half half = half_of(w);
     return (struct dt_block){
         .shape = &t->shape,
         .ops = t->device->ops,
@@ -173,6 +181,8 @@ static struct dt_block block_of(const struct dt_transformer *t, const struct dt_
         .input = slot->inputs[w->block],
         .dstream = slot->dstream,
         .kept = &slot->kept[w->block],
+        .half = half,
+        .held = half == DT_BOTH_HALVES ? NULL : &slot->held[w->block],
         .scratch = &t->a.scratch,
     };
 }
@@ -347,6 +357,8 @@ static void tell(void *arg)
         logits(t, w);
         break;
     case DT_BLOCK_BACKWARD:
+    case DT_BLOCK_INPUT:
+    case DT_BLOCK_WEIGHTS:
         block_backward(t, w);
         break;
     case DT_EMBED_BACKWARD:

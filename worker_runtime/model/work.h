@@ -36,6 +36,8 @@ enum dt_work_kind {
     DT_HEAD,   /* the loss; when TRAIN backward as well */
     DT_LOGITS, /* of the last row, into scratch->logits */
     DT_BLOCK_BACKWARD,
+    DT_BLOCK_INPUT, /* its halves, as halves.h has them */
+    DT_BLOCK_WEIGHTS,
     DT_EMBED_BACKWARD,
 };
 
