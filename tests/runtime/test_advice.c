@@ -37,6 +37,7 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
 {
 #define MICRO_8 "train_micro_batch_size_per_gpu 8 with gradient_accumulation_steps 2"
 #define TENSOR ", \"parallel\": {\"tensor\": 2"
+#define STAGES ", \"parallel\": {\"pipeline\": 2, \"schedule\": "
 #define RECOMPUTE "model.activation_checkpointing true"
 #define LENGTH "data.sequence_length 64"
 #define OFFLOAD "zero_optimization.offload_optimizer {\"device\": \"cpu\"}"
@@ -55,6 +56,8 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
         {BATCHES ", \"lora\": {\"base\": \"nf4\"}}", 1, true, false, RECOMPUTE "; " LENGTH},
         {ALL TENSOR "}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; parallel.sequence true; " LENGTH},
         {ALL TENSOR ", \"sequence\": true}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; " LENGTH},
+        {BATCHES STAGES "\"1f1b\"}}", 2, false, false, RECOMPUTE "; " LENGTH},
+        {BATCHES STAGES "\"zb-h1\"}}", 2, false, false, "parallel.schedule \"1f1b\"; " LENGTH},
         {BATCHES ", \"dpo\": {}}", 1, true, false, RECOMPUTE "; " LORA "; " LENGTH},
     };
     /* clang-format on */

@@ -960,8 +960,10 @@ TEST(stages_of_a_pipeline_have_two_names)
     CHECK_EQ(c.parallel.schedule, DT_PIPE_GPIPE);
     CHECK_FAIL(parse("{\"parallel\": {\"pipeline\": 3}, \"pipeline\": {\"stages\": 2}}", &err), err,
                "parallel.pipeline is 3, and pipeline.stages says 2; drop one of them");
+    CHECK_OK(parse("{\"parallel\": {\"pipeline\": 3, \"schedule\": \"zb-h1\"}}", &err), err);
+    CHECK_EQ(c.parallel.schedule, DT_PIPE_ZB_H1);
     CHECK_FAIL(parse("{\"parallel\": {\"schedule\": \"dualpipe\"}}", &err), err,
-               "none of 1f1b|gpipe|interleaved");
+               "none of 1f1b|gpipe|interleaved|zb-h1");
 }
 
 TEST(chunks_are_of_one_schedule)
@@ -974,6 +976,8 @@ TEST(chunks_are_of_one_schedule)
          "\"interleaved\", or drop it"},
         {"\"pipeline\": 2, \"schedule\": \"gpipe\", \"chunks\": 2",
          "parallel.chunks: GPipe runs one chunk on each stage, not 2"},
+        {"\"pipeline\": 2, \"schedule\": \"zb-h1\", \"chunks\": 2",
+         "parallel.chunks: ZB-H1 runs one chunk on each stage, not 2"},
         {"\"pipeline\": 2, \"schedule\": \"interleaved\"", "parallel.chunks is missing"},
         {"\"pipeline\": 1, \"schedule\": \"interleaved\", \"chunks\": 2",
          "parallel.schedule: interleaved 1F1B takes 2 stages and 2 chunks a stage at least, not 1"},

@@ -158,6 +158,23 @@ TEST(a_stage_has_its_own_layers)
     dt_config_finish(&c);
 }
 
+/* Both stages hold two micro-batches then, each with the gradients that weights wait for; and what
+ * takes less is the schedule without. */
+TEST(weights_that_wait_take_memory)
+{
+    struct dt_config c =
+        parsed("{\"train_micro_batch_size_per_gpu\": 2, "
+               "\"gradient_accumulation_steps\": 4, "
+               "\"parallel\": {\"pipeline\": 2, \"schedule\": \"zb-h1\"}, " DEEP "}");
+    struct dt_estimate e = on_gpus(&c, 2, 1);
+    struct dt_transformer_options last = {
+        .batch = 2, .positions = 64, .slots = 2, .halves = true, .stage = {1, {{2, 4}}}};
+    CHECK_EQ(e.activations, dt_transformer_bytes(&c.model.shape, &last, dt_gpu_form(DT_F32)));
+    c.parallel.schedule = DT_PIPE_1F1B;
+    CHECK(on_gpus(&c, 2, 1).activations < e.activations * 7 / 10);
+    dt_config_finish(&c);
+}
+
 /* Blocks 0 and 2, and 1 and 3: of each slot there are half as many, but more slots. Between hosts
  * ranks that wait for others in passes ask earlier for what comes, and hold one more. */
 TEST(a_stage_in_chunks_holds_chunks)

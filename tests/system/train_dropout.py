@@ -25,6 +25,7 @@ def meshes():
             ("keys", 4, {"parallel": {"context": 4}}), ("heads", 2, {"parallel": {"context": 2, "context_by": "heads"}}),
             ("stages", 3, {"parallel": {"pipeline": 3}, "accumulation": 3}),
             ("chunks", 2, {"parallel": {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, "accumulation": 4}),
+            ("halves", 3, {"parallel": {"pipeline": 3, "schedule": "zb-h1"}, "accumulation": 3}),
             ("recomputed", 1, {"activation_checkpointing": {}}),
             ("both", 4, {"parallel": {"tensor": 2, "context": 2, "context_by": "heads"}, "stage": 2}),
             ("rows", 4, {"parallel": {"tensor": 2, "sequence": True, "context": 2}, "activation_checkpointing": {}}))

@@ -16,6 +16,9 @@ GPT2 = {**training.GPT2, "n_head": 4, "n_layer": 5}
 LLAMA = {**training.LLAMA, "num_hidden_layers": 7}
 GEMMA3 = {"model_type": "gemma3_text", "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 6, "num_attention_heads": 4,
           "num_key_value_heads": 2, "head_dim": 12, "max_position_embeddings": 32, "vocab_size": 320, "sliding_window": 9}
+EXPERTS = {"model_type": "mixtral", "hidden_size": 48, "intermediate_size": 36, "num_hidden_layers": 2, "num_attention_heads": 4,
+           "num_key_value_heads": 2, "max_position_embeddings": 32, "vocab_size": 320, "num_local_experts": 4,
+           "num_experts_per_tok": 2}
 
 
 def mesh(s, name, pipeline, tensor=1, schedule="1f1b", **more):
@@ -69,6 +72,47 @@ def chunks_have_the_same_bits(s):
         tap.check_equal(s.losses(c), s.losses(alone), "losses of " + what)
         tap.check_equal(norms(s, c), norms(s, alone), "norms of " + what)
         tap.check_equal(program.expect(r"validation\D*([\d.]+)").group(1), wanted, "validation of " + what)
+
+
+@training.story
+def halves_have_the_same_bits(s):
+    """by ZB-H1 2 to 4 stages have the losses of one rank and the norms of 1F1B to the bit, with few micro-batches and many, at ZeRO stages 0 to 2"""
+    dropping = {**LLAMA, "num_hidden_layers": 3, "attention_dropout": 0.1}
+    rows = ((2, 1, 0, 1, LLAMA, {}), (2, 2, 2, 4, LLAMA, {}), (3, 2, 1, 4, LLAMA, {}), (4, 1, 1, 6, LLAMA, {}), (4, 1, 0, 2, LLAMA, {}),
+            (3, 1, 1, 3, dropping, {}), (2, 1, 1, 4, LLAMA, {"bf16": {"enabled": True}}))
+    for number, (pipeline, data, stage, accumulation, model, others) in enumerate(rows):
+        more = {"model": model, "stage": stage, "accumulation": accumulation, "batch": 24, "data": {"validation": s.data},
+                "validate_every": 4, "validation_batches": 2, **others}
+        alone = s.config("alone%d.json" % number, **more)
+        wanted = s.run(alone, world=data).expect(r"validation\D*([\d.]+)").group(1)
+        plain, c = (mesh(s, "%s%d.json" % (schedule, number), pipeline, schedule=schedule, **more) for schedule in ("1f1b", "zb-h1"))
+        s.run(plain, world=pipeline * data)
+        program = s.run(c, world=pipeline * data)
+        program.expect(r"^a pipeline of %d stages, with [\d +]+ blocks, by ZB-H1$" % pipeline)
+        what = "%d stages, %d micro-batches" % (pipeline, accumulation)
+        tap.check_equal(s.losses(c), s.losses(alone), "losses of " + what)
+        tap.check_equal(norms(s, c), norms(s, plain), "norms of 1F1B's " + what)
+        tap.check_equal(program.expect(r"validation\D*([\d.]+)").group(1), wanted, "validation of " + what)
+
+
+@training.story
+def halves_beside_others(s):
+    """by ZB-H1 what 1F1B gives, to the bit: a tied head, ranks that share blocks, rows or samples, windows, norms behind branches, packed documents"""
+    four = {**training.LLAMA, "num_hidden_layers": 4, "num_key_value_heads": 4}
+    packed = {"accumulation": 2, **training.conversations(s)}
+    rows = ((GPT2, {"pipeline": 3}, 3, {"accumulation": 4}), (GPT2, {"pipeline": 2, "tensor": 2}, 4, {"accumulation": 4}),
+            (GEMMA3, {"pipeline": 4}, 4, {"accumulation": 2}), (GEMMA3, {"pipeline": 2, "tensor": 2, "sequence": True}, 4, {"accumulation": 2}),
+            (four, {"pipeline": 2, "context": 2}, 4, {"accumulation": 4}),
+            (four, {"pipeline": 2, "context": 2, "context_by": "heads"}, 4, {"accumulation": 4}),
+            (GPT2, {"pipeline": 2}, 2, {"accumulation": 4, "bf16": {"enabled": True}}), (four, {"pipeline": 3}, 3, packed))
+    for number, (model, parallel, world, others) in enumerate(rows):
+        plain, c = (s.config("%s%d.json" % (schedule, number), model=model, parallel={**parallel, "schedule": schedule}, **others)
+                    for schedule in ("1f1b", "zb-h1"))
+        s.run(plain, world=world)
+        s.run(c, world=world)
+        what = "%s, %s" % (model["model_type"], parallel)
+        tap.check_equal(s.losses(c), s.losses(plain), "losses of " + what)
+        tap.check_equal(norms(s, c), norms(s, plain), "norms of " + what)
 
 
 @training.story
@@ -130,6 +174,7 @@ def comes_back(s):
     alone = s.config("alone.json", model=LLAMA, steps=20)
     s.run(alone)
     for c in (mesh(s, "killed.json", 2, 2, model=LLAMA, steps=20, vault_every=1),
+              mesh(s, "halves.json", 2, 2, schedule="zb-h1", model=LLAMA, steps=20, vault_every=1),
               interleaved(s, "chunks.json", 2, 3, 2, model=LLAMA, steps=20, vault_every=1)):
         program = s.start(c, world=4, dtrun=("--max-restarts", "1"))
         program.expect(r"^step +6/")
@@ -146,7 +191,7 @@ def comes_back(s):
 
 @training.story
 def goes_on_as_another(s):
-    """examples/llama-tiny.json as 2 tensors x 2 stages has the losses of one process, is killed, and goes on as 4 tensors"""
+    """examples/llama-tiny.json as 2 tensors x 2 stages by ZB-H1 has the losses of one process, is killed, and goes on as 4 tensors"""
     example = os.path.join(training.TOP, "examples", "llama-tiny.json")
 
     def options(name, **parallel):
@@ -156,7 +201,7 @@ def goes_on_as_another(s):
 
     folder = ("--set", "train.save_dir=" + s.path("saved"), "--set", "train.save_every=6")
     s.run(example, *options("one"))
-    program = s.start(example, *options("mesh", tensor=2, pipeline=2), *folder, world=4)
+    program = s.start(example, *options("mesh", tensor=2, pipeline=2, schedule="zb-h1"), *folder, world=4)
     program.expect(r"^step +1/")
     workers = s.workers(program)
     program.expect(r"^step +14/")
@@ -176,9 +221,9 @@ def two_hosts(s):
     """stages on different hosts, with the ranks that share blocks on one each; and hosts that are told of other numbers of stages end"""
     alone = s.config("alone.json", model=LLAMA, accumulation=3)
     s.run(alone)
-    for number, stages in enumerate(((2, 2), (2, 1))):
+    for number, (stages, schedule) in enumerate((((2, 2), "1f1b"), ((2, 1), "1f1b"), ((2, 2), "zb-h1"))):
         port = str(servers.free_port())
-        nodes = [s.start(mesh(s, "host%d%d.json" % (number, node), stages[node], 2, model=LLAMA, accumulation=3), world=2,
+        nodes = [s.start(mesh(s, "host%d%d.json" % (number, node), stages[node], 2, schedule, model=LLAMA, accumulation=3), world=2,
                          dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
                  for node in range(2)]
         same = stages[0] == stages[1]
@@ -186,7 +231,8 @@ def two_hosts(s):
             nodes[1].expect(r"parallel.pipeline is 1 here, and 2 where rank 0 is; give all hosts the same configuration")
         for node in nodes:
             tap.check_equal(node.end() == 0, same, "ends well; it said\n%s\n" % "\n".join(node.lines))
-    training.close(s.losses(s.path("host00.json")), s.losses(alone), 1e-5, "two hosts")
+    for number in (0, 2):
+        training.close(s.losses(s.path("host%d0.json" % number)), s.losses(alone), 1e-5, "two hosts")
 
 
 def on_two_hosts(s, config, local):
@@ -252,9 +298,15 @@ def is_refused(s):
              r"parallel.chunks: 3 chunks on each of 2 stages want a layer each at least, and this model has 5; give fewer of them$"),
             ({"parallel": {"pipeline": 2, "chunks": 2, "schedule": "interleaved"}, "accumulation": 3}, 2,
              r"gradient_accumulation_steps: interleaved 1F1B takes a multiple of its 2 stages as the number of micro-batches of a step, not 3$"),
+            ({"parallel": {"pipeline": 2, "schedule": "zb-h1"}, "activation_checkpointing": {}}, 2,
+             r'parallel.schedule: by "zb-h1" .*activation checkpointing would go through each block a third time; drop it, or take "1f1b"$'),
+            ({"parallel": {"pipeline": 2, "schedule": "zb-h1"}, "model": EXPERTS}, 2,
+             r'parallel.schedule: by "zb-h1" .*which those of experts do not so far; take "1f1b"$'),
+            ({"parallel": {"pipeline": 2, "schedule": "zb-h1"}, "lora": {"r": 2, "alpha": 4}}, 2,
+             r'parallel.schedule: by "zb-h1" .*beside adapters nearly all weights have none; take "1f1b"$'),
             ({"parallel": {"pipeline": 2}, "pipeline": {"stages": 4}}, 2, r"parallel.pipeline is 2, and pipeline.stages says 4; drop one"))
     for number, (keys, world, words) in enumerate(rows):
-        c = s.config("refused%d.json" % number, model=GPT2, **keys)
+        c = s.config("refused%d.json" % number, **{"model": GPT2, **keys})
         program = s.start(c, world=world)
         if program.end() == 0:
             raise AssertionError("%r: not refused" % keys)

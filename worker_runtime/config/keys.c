@@ -240,7 +240,7 @@ const struct dt_key dt_own_keys[] = {
     {"parallel.sequence", .kind = DT_KEY_THREE, .at = AT(sequence)},
     {"parallel.sequence_parallel", .kind = DT_KEY_THREE, .at = AT(sequence_too)}, /* Megatron's */
     {"parallel.pipeline", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_OURS]), .min = 1, .max = 4096},
-    {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe|interleaved"},
+    {"parallel.schedule", .kind = DT_KEY_CHOICE, .at = AT(pipeline_order), .words = "1f1b|gpipe|interleaved|zb-h1"},
     {"parallel.chunks", .kind = DT_KEY_SMALL, .at = AT(chunks), .min = 2, .max = DT_STAGE_CHUNKS_MOST},
     {"parallel.context", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_OURS]), .min = 1, .max = 65536},
     {"parallel.context_by", .kind = DT_KEY_CHOICE, .at = AT(context_by), .words = "keys|heads"},

@@ -58,7 +58,8 @@ static int settle_sequence(const struct dt_reading *r)
 }
 
 /* In the order of the words of "parallel.schedule". */
-static const enum dt_pipe_schedule schedules[] = {DT_PIPE_1F1B, DT_PIPE_GPIPE, DT_PIPE_INTERLEAVED};
+static const enum dt_pipe_schedule schedules[] = {DT_PIPE_1F1B, DT_PIPE_GPIPE, DT_PIPE_INTERLEAVED,
+                                                  DT_PIPE_ZB_H1};
 
 static int settle_schedule(const struct dt_reading *r)
 {
@@ -133,6 +134,26 @@ static int check_sequence(const struct dt_config *c, struct dt_err *err)
                       positions, all, less ? less : step);
 }
 
+/* What is not taken apart on the way back, or to no use. */
+static int check_halves(const struct dt_config *c, struct dt_err *err)
+{
+    if (c->model.recompute)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.schedule: by \"zb-h1\" weights' gradients come later than "
+                          "those of inputs, and activation checkpointing would go through each "
+                          "block a third time; drop it, or take \"1f1b\"");
+    if (c->model.shape.experts > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.schedule: by \"zb-h1\" weights' gradients come later than "
+                          "those of inputs, which those of experts do not so far; take \"1f1b\"");
+    if (c->lora.r > 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.schedule: by \"zb-h1\" weights' gradients come later than "
+                          "those of inputs, and beside adapters nearly all weights have none; take "
+                          "\"1f1b\"");
+    return 0;
+}
+
 /* What the stages of a pipeline do not do so far, or would do badly. */
 static int check_pipeline(const struct dt_config *c, struct dt_err *err)
 {
@@ -156,7 +177,7 @@ static int check_pipeline(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.pipeline: all stages go through the same micro-batches, so "
                           "none can be dealt anew; drop it, or train.dynamic_accumulation");
-    return 0;
+    return c->parallel.schedule == DT_PIPE_ZB_H1 ? check_halves(c, err) : 0;
 }
 
 /* Of the heads that parallel.tensor leaves a rank. */

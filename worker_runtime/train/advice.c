@@ -4,6 +4,7 @@
 #include "worker_runtime/train/advice.h"
 
 #include "base/str.h"
+#include "worker_runtime/train/stages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,9 +74,20 @@ static void try_recompute(struct asking *a)
     struct dt_config trial = *a->c;
     trial.model.recompute = true;
     trial.model.recompute_every = 1;
-    struct dt_advice *one = a->c->model.recompute ? NULL : add(a, &trial, a->c->zero.stage, true);
+    bool may = !a->c->model.recompute && !dt_stages_halves(a->c);
+    struct dt_advice *one = may ? add(a, &trial, a->c->zero.stage, true) : NULL;
     if (one)
         snprintf(one->change, sizeof one->change, "model.activation_checkpointing true");
+}
+
+/* Which holds no gradients until those of weights are due, and fewer micro-batches. */
+static void try_schedule(struct asking *a)
+{
+    struct dt_config trial = *a->c;
+    trial.parallel.schedule = DT_PIPE_1F1B;
+    struct dt_advice *one = dt_stages_halves(a->c) ? add(a, &trial, a->c->zero.stage, true) : NULL;
+    if (one)
+        snprintf(one->change, sizeof one->change, "parallel.schedule \"1f1b\"");
 }
 
 static void try_sequence(struct asking *a)
@@ -184,6 +196,7 @@ size_t dt_advice_find(const struct dt_config *c, const struct dt_estimate_place 
         return 0;
     try_micro(&a);
     try_recompute(&a);
+    try_schedule(&a);
     try_sequence(&a);
     try_stage(&a);
     try_offload(&a);

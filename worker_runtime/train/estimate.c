@@ -243,6 +243,7 @@ static size_t activations_of(const struct place *p)
         .slots = p->under_way,
         .recompute = m->recompute,
         .recompute_every = m->recompute_every,
+        .halves = dt_stages_halves(p->c),
         .pieces = pieces_of(p),
         .documents = p->c->dpo.on ? &some : NULL,
         .weighed = p->c->dpo.on,

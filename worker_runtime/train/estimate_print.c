@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "worker_runtime/train/advice.h"
 #include "worker_runtime/train/estimate.h"
+#include "worker_runtime/train/stages.h"
 
 #include <stdio.h>
 
@@ -189,7 +190,7 @@ static void print_hint(const struct dt_config *c, const struct dt_estimate_place
                       (long long)micro);
         return;
     }
-    for (int stage = c->zero.stage; stage < STAGES; stage++) {
+    for (int stage = c->zero.stage; stage < STAGES && !dt_stages_halves(c); stage++) {
         micro = fits(&recompute, at, stage) ? micro_of(c, dt_estimate_data(c, at))
                                             : smaller_micro(&recompute, at, stage);
         if (micro == 0)

@@ -206,6 +206,7 @@ static int open_transformer(struct dt_trainer *t, struct dt_err *err)
                                        .stage = t->stage,
                                        .recompute = m->recompute,
                                        .recompute_every = m->recompute_every,
+                                       .halves = dt_stages_halves(t->config),
                                        .timed = t->config->train.breakdown,
                                        .op_by_op = !t->config->train.cuda_graphs,
                                        .weighed = t->config->dpo.on,

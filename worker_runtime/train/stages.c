@@ -107,10 +107,21 @@ void dt_stages_describe(const struct dt_config *c, struct dt_buf *out)
     dt_buf_printf(out, ", by %s", dt_pipe_schedule_name(plan.schedule));
 }
 
+/* A backward takes as long as two forwards, and each half of one as one. Where those are apart,
+ * weights' gradients fill a part of what stages wait, as many as there are. */
 int dt_stages_idle(const struct dt_config *c, int64_t micros)
 {
     int64_t idle = c->parallel.pipeline - 1, passes = micros * dt_stages_plan(c, micros).chunks;
+    if (dt_stages_halves(c)) {
+        int64_t filled = micros > idle ? idle : micros - 1;
+        return (int)(100 * (2 * idle - filled) / (2 * idle - filled + 3 * passes));
+    }
     return (int)(100 * idle / (idle + passes));
+}
+
+bool dt_stages_halves(const struct dt_config *c)
+{
+    return c->parallel.pipeline > 1 && c->parallel.schedule == DT_PIPE_ZB_H1;
 }
 
 /* -- a rank's part ---------------------------------------------------------------------------- */
@@ -172,8 +183,9 @@ static size_t stream_of(const struct dt_trainer *t, size_t batch)
 static bool fits(const struct dt_stages *s, const struct dt_pipe_op *op,
                  const struct dt_pipe_op *last)
 {
+    bool ended = last && (last->kind == DT_PIPE_BACKWARD || last->kind == DT_PIPE_WEIGHT);
     if (op->kind == DT_PIPE_FORWARD)
-        return !last || (last->kind == DT_PIPE_BACKWARD && op - last >= s->ahead);
+        return !last || (ended && op - last >= s->ahead);
     return last && last->micro == op->micro && last->chunk == op->chunk;
 }
 
@@ -348,24 +360,44 @@ static int pass_pairs(struct dt_trainer *t, const struct dt_pipe_op *op, float s
     return pass.last ? dt_dpo_weigh(t, &pass, scale, sums, err) : 0;
 }
 
-static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale,
-                struct dt_loss_sums *sums, double *data_s, struct dt_err *err)
+static int pass_forward(struct dt_trainer *t, const struct dt_pipe_op *op, float scale,
+                        struct dt_loss_sums *sums, double *data_s, struct dt_err *err)
 {
-    struct dt_stages *s = t->stages;
-    size_t slot = slot_of(s, op);
-    bool pairs = t->config->dpo.on;
-    double of_tokens = 0;
-    dt_trainer_begin(t, true, op->micro == s->plan.micros - 1);
-    if (op->kind == DT_PIPE_BACKWARD)
-        return dt_transformer_backward(t->model, dt_trainer_model(t), slot,
-                                       pairs ? &of_tokens : &sums->loss, err);
     if (reads_samples(t, op) && read_samples(t, op->micro, data_s, err) < 0)
         return -1;
     dt_transformer_count(t->model, dt_feed_first(t, op->micro));
-    if (pairs)
+    if (t->config->dpo.on)
         return pass_pairs(t, op, scale, sums, err);
-    return dt_transformer_forward(t->model, dt_trainer_model(t), slot, (size_t)t->batch.micro,
-                                  t->ids, t->targets, scale, err);
+    return dt_transformer_forward(t->model, dt_trainer_model(t), slot_of(t->stages, op),
+                                  (size_t)t->batch.micro, t->ids, t->targets, scale, err);
+}
+
+/* Behind the inputs' half of the last micro-batch gradients of weights are still to come, those of
+ * others among them. */
+static bool is_last(const struct dt_trainer *t, const struct dt_pipe_op *op)
+{
+    return op->micro == t->stages->plan.micros - 1 && op->kind != DT_PIPE_INPUT;
+}
+
+static int pass(struct dt_trainer *t, const struct dt_pipe_op *op, float scale,
+                struct dt_loss_sums *sums, double *data_s, struct dt_err *err)
+{
+    struct dt_zero *z = dt_trainer_model(t);
+    size_t slot = slot_of(t->stages, op);
+    double of_tokens = 0; /* of pairs the loss is another */
+    double *loss = t->config->dpo.on ? &of_tokens : &sums->loss;
+    dt_trainer_begin(t, true, is_last(t, op));
+    switch (op->kind) {
+    case DT_PIPE_FORWARD:
+        break;
+    case DT_PIPE_BACKWARD:
+        return dt_transformer_backward(t->model, z, slot, loss, err);
+    case DT_PIPE_INPUT:
+        return dt_transformer_backward_inputs(t->model, z, slot, loss, err);
+    case DT_PIPE_WEIGHT:
+        return dt_transformer_backward_weights(t->model, z, slot, err);
+    }
+    return pass_forward(t, op, scale, sums, data_s, err);
 }
 
 static int ask_up_to(struct dt_trainer *t, const struct dt_pipe_op *end, struct dt_err *err)

@@ -34,6 +34,9 @@ int dt_stages_hold(const struct dt_pipe_plan *p, int stage, int ahead);
 void dt_stages_describe(const struct dt_config *c, struct dt_buf *out);
 int dt_stages_idle(const struct dt_config *c, int64_t micros);
 
+/* Whether the ways back are in halves (model/halves.h). Pure. */
+bool dt_stages_halves(const struct dt_config *c);
+
 /* This rank's part in it; NULL where there is one stage. */
 struct dt_stages;
 
