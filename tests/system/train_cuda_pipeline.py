@@ -22,14 +22,14 @@ def mesh(s, name, pipeline, tensor=1, device="cuda", schedule="1f1b", **how):
 
 @training.story
 def same_losses(s):
-    """two and three stages in either order, alone, with others beside them, and with tensors shared: the losses and norms of a CPU"""
-    for name, model, rows in (("llama", LLAMA, ((2, 2, 1, "1f1b", 0, LATE), (3, 3, 1, "gpipe", 0, {}))),
-                              ("gpt2", GPT2, ((4, 2, 1, "1f1b", 1, {}), (4, 2, 2, "1f1b", 2, LATE)))):
+    """two and three stages in each order, alone, with others beside them, and with tensors shared: the losses and norms of a CPU"""
+    for name, model, rows in (("llama", LLAMA, ((2, 2, 1, "1f1b", 0, LATE), (3, 3, 1, "gpipe", 0, {}), (3, 3, 1, "zb-h1", 1, LATE))),
+                              ("gpt2", GPT2, ((4, 2, 1, "1f1b", 1, {}), (4, 2, 2, "1f1b", 2, LATE), (4, 2, 2, "zb-h1", 1, {})))):
         alone = mesh(s, name + ".json", 1, 1, "cpu", model=model)
         s.run(alone)
         for world, pipeline, tensor, schedule, stage, late in rows:
             what = "%s: %d ranks, %d stages, %d to a block" % (name, world, pipeline, tensor)
-            c = mesh(s, "%s%d%d%d.json" % (name, world, pipeline, tensor), pipeline, tensor, schedule=schedule, model=model, stage=stage)
+            c = mesh(s, "%s%s%d%d%d.json" % (name, schedule, world, pipeline, tensor), pipeline, tensor, schedule=schedule, model=model, stage=stage)
             program = s.run(c, world=world, env={**gpus(world), **late})
             program.expect(r"^a pipeline of %d stages, with [\d +]+ blocks, by" % pipeline)
             tap.check_equal(program.says(r"\bGPU \d"), True, "a GPU in what it says of itself")
@@ -39,14 +39,16 @@ def same_losses(s):
 
 @training.story
 def halves(s):
-    """in bfloat16, blocks gone through again, and a validation: the losses of a CPU within 1 %"""
+    """in bfloat16, blocks gone through again or ways back in halves, and a validation: the losses of a CPU within 1 %"""
     more = {"model": GPT2, "activation_checkpointing": {}, "data": {"validation": s.data}, "validate_every": 2, "bf16": {"enabled": True}}
     validated = r"step 2/3  validation loss ([\d.]+)"
-    alone, c = mesh(s, "alone.json", 1, 1, "cpu", **more), mesh(s, "halves.json", 2, **more)
+    alone = mesh(s, "alone.json", 1, 1, "cpu", **more)
     wanted = float(s.run(alone).expect(validated).group(1))
-    program = s.run(c, world=2, env=gpus(2))
-    training.close(s.losses(c), s.losses(alone), 0.01, "losses")
-    training.close([float(program.expect(validated).group(1))], [wanted], 0.01, "validation")
+    plain = {key: more[key] for key in more if key != "activation_checkpointing"}
+    for c in (mesh(s, "halves.json", 2, **more), mesh(s, "apart.json", 2, schedule="zb-h1", **plain)):
+        program = s.run(c, world=2, env=gpus(2))
+        training.close(s.losses(c), s.losses(alone), 0.01, "losses")
+        training.close([float(program.expect(validated).group(1))], [wanted], 0.01, "validation")
 
 
 @training.story
@@ -54,10 +56,12 @@ def offloaded(s):
     """with the optimizer in the host's memory: the losses without"""
     alone = mesh(s, "alone.json", 1, 1, "cpu", model=GPT2)
     s.run(alone)
-    c = mesh(s, "offloaded.json", 2, model=GPT2, zero_optimization={"stage": 1, "offload_optimizer": {"device": "cpu"}})
-    program = s.run(c, world=2, env=gpus(2))
-    tap.check_equal(program.says(r"of the host's memory in each rank for what is offloaded$"), True, "that it is")
-    training.close(s.losses(c), s.losses(alone), 1e-5, "losses")
+    for schedule in ("1f1b", "zb-h1"):
+        how = {"schedule": schedule, "model": GPT2, "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}
+        c = mesh(s, "offloaded-%s.json" % schedule, 2, **how)
+        program = s.run(c, world=2, env=gpus(2))
+        tap.check_equal(program.says(r"of the host's memory in each rank for what is offloaded$"), True, "that it is")
+        training.close(s.losses(c), s.losses(alone), 1e-5, "losses by " + schedule)
 
 
 @training.story
