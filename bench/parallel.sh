@@ -4,7 +4,7 @@
 # layers, width 512, 8 heads that read 4, tied head of 16384 words: 32.5 million parameters) and the same step of 4 x 512 tokens, fp32,
 # AdamW, clipping, a thread in each rank. One rank; two with 2 samples each (DDP); two that share each block (parallelize_module with
 # columns and rows, and loss_parallel, over gloo); embedding and head are cut by words in both programs. Two stages of a pipeline, a
-# micro-batch for each sample, by GPipe (ScheduleGPipe), and ours by 1F1B and interleaved, which hang in PyTorch 2.6 on gloo. What has no
+# micro-batch for each sample, by GPipe (ScheduleGPipe), and ours by 1F1B, interleaved and ZB-H1, which hang in PyTorch 2.6 on gloo. What has no
 # counterpart there on processors is ours alone: rows that those share who share blocks, and samples that two ranks share. PyTorch is that
 # of the trixie root (scripts/make-root trixie) with OpenBLAS preloaded. Rounds alternate; medians of steps, least of rounds. Then what a
 # rank sums beside what theory says, how long that takes beside bench/coll/coll_bench alone, and the ratio that dtrun-train --suggest
@@ -60,6 +60,7 @@ for _ in $(seq "$rounds"); do
     ours 1f1b 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4
     ours interleaved 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4 --set 'parallel.schedule="interleaved"' \
         --set parallel.chunks=2
+    ours halves 2 --set parallel.pipeline=2 --set gradient_accumulation_steps=4 --set 'parallel.schedule="zb-h1"'
     ours sequence 2 --set parallel.tensor=2 --set parallel.sequence=true
     ours keys 2 --set parallel.context=2
     ours heads 2 --set parallel.context=2 --set 'parallel.context_by="heads"'

@@ -7,6 +7,7 @@ import os
 import sys
 
 LAYERS, WIDTH, POSITIONS, BATCH = 8, 512, 512, 4
+STAGES, MICROS = 2, 4
 STREAM = BATCH * POSITIONS * WIDTH * 4
 TOKENS = BATCH * POSITIONS
 
@@ -45,7 +46,8 @@ print("|---|---|---|---|---|---|---|---|")
 for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each / DDP"),
                    ("tensor", "two ranks that share blocks / parallelize_module"),
                    ("pipeline", "two stages, 4 micro-batches / ScheduleGPipe"), ("1f1b", "the same by 1F1B"),
-                   ("interleaved", "the same interleaved, 2 chunks each"), ("sequence", "two ranks that share blocks, and the rows between"),
+                   ("interleaved", "the same interleaved, 2 chunks each"), ("halves", "the same by ZB-H1"),
+                   ("sequence", "two ranks that share blocks, and the rows between"),
                    ("keys", "two ranks that share samples"), ("heads", "the same by heads")):
     a, b = best("dtrun-" + name), best(name)
     left = "| %s | %.0f | %.0f | %.0f " % (what, a["ms"], TOKENS * 1e3 / a["ms"], a["rss_mib"])
@@ -59,3 +61,7 @@ data, times = best("dtrun-data")["ms"], predicted()
 for name, what, cell in (("tensor", "tensors", ("2", "1", "1")), ("1f1b", "layers", ("1", "2", "1"))):
     print("%s beside samples: a step takes %.2f times as long, --suggest predicts %.2f" % (
         what, best("dtrun-" + name)["ms"] / data, times[cell] / times["1", "1", "1"]))
+# Where a forward and each half of a backward take as long as the others, and sending takes nothing.
+work, idle = 3 * MICROS, STAGES - 1
+print("by ZB-H1 beside 1F1B: a step takes %.2f times as long, theory says %.2f" % (
+    best("dtrun-halves")["ms"] / best("dtrun-1f1b")["ms"], (work + idle) / (work + 3 * idle)))
