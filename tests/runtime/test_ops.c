@@ -446,6 +446,169 @@ TEST(attention_over_parts_of_sequences_windows_and_documents)
     on_each_table(parts_of_attention);
 }
 
+/* What attention gives, and the gradients of it. */
+struct attended {
+    float *out, *logsum, *dq, *dk, *dv;
+};
+
+static struct attended open_attended(struct kit *k, const struct dt_attention *a)
+{
+    size_t rows = a->batch * a->queries, keys = a->batch * a->keys;
+    return (struct attended){.out = kit_numbers(k, rows * a->out_stride),
+                             .logsum = kit_numbers(k, rows * a->heads),
+                             .dq = kit_numbers(k, rows * a->q_stride),
+                             .dk = kit_alloc(k, keys * a->k_stride * sizeof(float)),
+                             .dv = kit_alloc(k, keys * a->v_stride * sizeof(float))};
+}
+
+/* Between the keys HERE, those of a stretch, and ALL. */
+static void copy_stretch(const struct dt_attention *a, float *all, float *here, bool back)
+{
+    size_t rows = dt_attention_keys_here(a), numbers = rows * a->k_stride;
+    for (size_t b = 0; b < a->batch; b++, here += numbers) {
+        float *at = all + (b * a->keys + a->keys_from) * a->k_stride;
+        memcpy(back ? at : here, back ? here : at, numbers * sizeof *at);
+    }
+}
+
+/* Keys CUT[i] to CUT[i + 1] - 1 are stretch i. The second is met first, the first one last. */
+static struct dt_attention stretch_of(struct kit *k, const struct dt_attention *whole,
+                                      const size_t *cut, size_t count, size_t turn)
+{
+    size_t i = (turn + 1) % count;
+    struct dt_attention a = *whole;
+    a.keys_from = cut[i];
+    a.keys_to = cut[i + 1];
+    a.joins = turn > 0;
+    size_t n = a.batch * dt_attention_keys_here(&a) * a.k_stride;
+    float *keys = kit_alloc(k, n * sizeof *keys), *values = kit_alloc(k, n * sizeof *values);
+    copy_stretch(&a, (float *)whole->k, keys, false);
+    copy_stretch(&a, (float *)whole->v, values, false);
+    a.k = keys;
+    a.v = values;
+    return a;
+}
+
+static void attend_stretches(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                             struct dt_attention whole, const size_t *cut, size_t count,
+                             const float *dout, struct attended *x)
+{
+    whole.logsum = x->logsum;
+    for (size_t turn = 0; turn < count; turn++) {
+        struct dt_attention a = stretch_of(k, &whole, cut, count, turn);
+        ops->attention_forward(&a, x->out, s);
+    }
+    for (size_t turn = 0; turn < count; turn++) {
+        struct dt_attention a = stretch_of(k, &whole, cut, count, turn);
+        size_t n = a.batch * dt_attention_keys_here(&a) * a.k_stride;
+        float *dk = turn > 0 ? kit_alloc(k, n * sizeof *dk) : kit_numbers(k, n);
+        float *dv = turn > 0 ? kit_alloc(k, n * sizeof *dv) : kit_numbers(k, n);
+        ops->attention_backward(&a, x->dq, dk, dv, x->out, dout, s);
+        copy_stretch(&a, x->dk, dk, true);
+        copy_stretch(&a, x->dv, dv, true);
+    }
+}
+
+static void near_attended(const struct dt_attention *a, const struct attended *x,
+                          const struct attended *want)
+{
+    size_t rows = a->batch * a->queries, keys = a->batch * a->keys;
+    kit_near("out", rows * a->out_stride, x->out, want->out, 1e-5);
+    kit_near("logsum", rows * a->heads, x->logsum, want->logsum, 5e-6);
+    kit_near("dq", rows * a->q_stride, x->dq, want->dq, 1e-5);
+    kit_near("dk", keys * a->k_stride, x->dk, want->dk, 1e-5);
+    kit_near("dv", keys * a->v_stride, x->dv, want->dv, 1e-5);
+}
+
+/* The first stretch that is met has keys that some queries, or all, do not read. */
+static void stretches_of_attention(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const struct {
+        size_t batch, queries, keys, first, window, document, count, cut[5];
+    } rows[] = {
+        {1, 9, 9, 0, 0, 0, 2, {0, 4, 9}},
+        {2, 30, 40, 10, 0, 0, 3, {0, 10, 25, 40}},
+        {1, 300, 600, 300, 0, 0, 2, {0, 300, 600}},
+        {2, 150, 600, 150, 0, 0, 4, {0, 150, 300, 450, 600}},
+        {1, 600, 600, 0, 100, 0, 3, {0, 257, 300, 600}},
+        {2, 300, 640, 300, 50, 77, 4, {0, 1, 310, 400, 640}},
+        {1, 600, 600, 0, 0, 256, 2, {0, 555, 600}},
+    };
+    for (size_t i = 0; i < 4 * sizeof rows / sizeof rows[0]; i++) {
+        struct dt_attention a = {.batch = rows[i / 4].batch,
+                                 .queries = rows[i / 4].queries,
+                                 .keys = rows[i / 4].keys,
+                                 .first = rows[i / 4].first,
+                                 .window = rows[i / 4].window,
+                                 .heads = 6,
+                                 .kv_heads = 3,
+                                 .head_dim = 12,
+                                 .q_stride = 72,
+                                 .k_stride = 36,
+                                 .v_stride = 36,
+                                 .out_stride = 72,
+                                 .cap = i % 2 ? 2 : 0};
+        size_t queries = a.batch * a.queries, keys = a.batch * a.keys;
+        CHECK_ROW("row %zu, cap %g, dropout %d", i / 4, (double)a.cap, (i & 2) > 0);
+        if (i & 2)
+            drop_weights(&a);
+        if (rows[i / 4].document > 0)
+            a.documents = documents_of(k, a.batch, a.keys, rows[i / 4].document);
+        a.q = kit_numbers(k, queries * a.q_stride);
+        a.k = kit_numbers(k, keys * a.k_stride);
+        a.v = kit_numbers(k, keys * a.v_stride);
+        const float *dout = kit_numbers(k, queries * a.out_stride);
+        struct attended want = open_attended(k, &a), plain = open_attended(k, &a);
+        struct attended fast = open_attended(k, &a);
+        a.logsum = want.logsum;
+        ref->attention_forward(&a, want.out, NULL);
+        ref->attention_backward(&a, want.dq, want.dk, want.dv, want.out, dout, NULL);
+        attend_stretches(ref, NULL, k, a, rows[i / 4].cut, rows[i / 4].count, dout, &plain);
+        near_attended(&a, &plain, &want);
+        attend_stretches(ops, s, k, a, rows[i / 4].cut, rows[i / 4].count, dout, &fast);
+        near_attended(&a, &fast, &want);
+        kit_free(k);
+    }
+}
+
+TEST(attention_to_stretches_of_keys_joins_to_that_of_all)
+{
+    on_each_table(stretches_of_attention);
+}
+
+/* Keys that no query reads: the start for others. */
+static void nothing_read(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    struct dt_attention a = {.batch = 1,
+                             .queries = 40,
+                             .keys = 80,
+                             .keys_from = 40,
+                             .keys_to = 80,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head_dim = 4,
+                             .q_stride = 4,
+                             .k_stride = 4,
+                             .v_stride = 4,
+                             .out_stride = 4};
+    a.q = kit_numbers(k, 160);
+    a.k = kit_numbers(k, 160);
+    a.v = kit_numbers(k, 160);
+    const struct dt_ops *each[] = {ref, ops};
+    for (size_t table = 0; table < 2; table++) {
+        float *out = kit_numbers(k, 160);
+        a.logsum = kit_numbers(k, 40);
+        each[table]->attention_forward(&a, out, s);
+        for (size_t i = 0; i < 160; i++)
+            CHECK(out[i] == 0 && a.logsum[i / 4] == -INFINITY);
+    }
+}
+
+TEST(attention_to_keys_that_nobody_reads_is_none)
+{
+    on_each_table(nothing_read);
+}
+
 /* Products and attention on three threads, three times: the same bits. */
 static void repeats(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {

@@ -32,7 +32,7 @@ Dropout = struct(start=ctypes.c_uint64, gone_below=ctypes.c_uint32, scale=FLOAT,
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
                    heads=SIZE, kv_heads=SIZE, head_dim=SIZE, scale=FLOAT, cap=FLOAT, q_stride=SIZE,
                    k_stride=SIZE, v_stride=SIZE, out_stride=SIZE, q=P, k=P, v=P, logsum=P, dropout=Dropout,
-                   all_heads=SIZE, first_head=SIZE)
+                   all_heads=SIZE, first_head=SIZE, keys_from=SIZE, keys_to=SIZE, joins=BOOL)
 CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT,
                        weights=P)
 AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,

@@ -87,7 +87,13 @@ struct dt_dropout {
  * Query head h reads key/value head h / (heads / kv_heads). Strides are from row to row.
  *
  * The weights of a query, once they sum to 1, lose what DROPOUT takes; the logsum knows nothing of
- * it. On a processor alone: elsewhere it takes nothing. */
+ * it. On a processor alone: elsewhere it takes nothing.
+ *
+ * On a processor K and V may be of a stretch of the keys, KEYS_FROM to KEYS_TO - 1, and the same
+ * queries meet the others in further calls. A query that reads none of a stretch gets 0, and a
+ * logsum of -INFINITY. A call that JOINS others' adds to what these gave: forward, out and logsum
+ * become those of the keys of all; backward, where out and logsum are of all keys, dq, dk and dv
+ * are added to. */
 struct dt_attention {
     size_t batch, queries, keys, first;
     size_t window; /* 0: all */
@@ -103,7 +109,20 @@ struct dt_attention {
     struct dt_dropout dropout; /* of weights, by dt_attention_weight(); zeroed: none */
     size_t all_heads;          /* of the model, of which those here are from FIRST_HEAD on */
     size_t first_head;
+    size_t keys_from, keys_to; /* that are here; 0 and 0: all */
+    bool joins;
 };
+
+static inline size_t dt_attention_keys_to(const struct dt_attention *a)
+{
+    return a->keys_to > 0 ? a->keys_to : a->keys;
+}
+
+/* Rows that K and V have of each sequence. */
+static inline size_t dt_attention_keys_here(const struct dt_attention *a)
+{
+    return dt_attention_keys_to(a) - a->keys_from;
+}
 
 /* The number among all weights, by which dropout knows it, of what head H of sequence B gives the
  * first key for the query at POSITION; those of other keys follow. It is the same on each rank that
@@ -229,7 +248,8 @@ typedef void dt_linear_backward_fn(const struct dt_linear *l, dt_elem *dx, bool 
 
 typedef void dt_attention_forward_fn(const struct dt_attention *a, dt_elem *out,
                                      struct dt_stream *s);
-/* dq, dk, dv have the strides of q, k, v, and are assigned, 0 where no query reads a key. */
+/* dq, dk, dv have the strides of q, k, v, and unless A joins are assigned, 0 where no query reads a
+ * key. */
 typedef void dt_attention_backward_fn(const struct dt_attention *a, dt_elem *dq, dt_elem *dk,
                                       dt_elem *dv, const dt_elem *out, const dt_elem *dout,
                                       struct dt_stream *s);

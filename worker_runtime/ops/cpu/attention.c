@@ -5,6 +5,9 @@
  * summed up under the largest score so far is scaled down when a larger one comes. A chunk is
  * turned on its side once for all the blocks that meet it, or the BLAS would do so for each.
  *
+ * Keys that join others go on from what these left: out is that of keys whose scores sum to 1 under
+ * a largest one that is their logsum.
+ *
  * Backwards the weights come again from the logsum that the forward pass kept. A part is one
  * key/value head of one sequence with all its queries, so each gradient is added up by one thread,
  * in one order. */
@@ -155,17 +158,25 @@ struct meeting {
     size_t b;
     struct dt_range t; /* the queries */
     size_t from, keys; /* the keys */
-    bool again;        /* the block has met an earlier chunk */
+    bool again;        /* the block has met an earlier chunk, or joins */
 };
+
+/* Behind the last of the keys here that queries before the one at position BEFORE may read. */
+static size_t keys_end(const struct dt_attention *a, size_t before)
+{
+    return least(before, dt_attention_keys_to(a));
+}
 
 /* False: none of the queries T reads any of the KEYS keys from FROM on. */
 static bool find_meeting(const struct dt_attention *a, size_t b, struct dt_range t, size_t from,
                          struct meeting *m)
 {
-    size_t end = a->first + t.to, begins = dt_attention_begins(a, b, a->first + t.from);
-    if (end <= from || begins >= from + KEYS)
+    size_t end = keys_end(a, a->first + t.to),
+           begins = dt_attention_begins(a, b, a->first + t.from);
+    if (end <= from || begins >= least(from + KEYS, end))
         return false;
-    *m = (struct meeting){b, t, from, least(end - from, KEYS), begins < from};
+    bool again = a->joins || (begins < from && a->keys_from < from);
+    *m = (struct meeting){b, t, from, least(end - from, KEYS), again};
     return true;
 }
 
@@ -205,7 +216,8 @@ static void soften(const struct dt_attention *a, float *scores, const struct mee
     }
 }
 
-/* Where one head of one sequence lies in each array. */
+/* Where one head of one sequence lies in each array; keys and values from position 0 on, be that
+ * here or not. */
 struct head {
     size_t h; /* its number */
     const float *q, *k, *v, *out, *dout;
@@ -215,22 +227,22 @@ struct head {
 static struct head find_head(const struct job *j, size_t b, size_t h)
 {
     const struct dt_attention *a = j->a;
-    size_t query = b * a->queries, key = b * a->keys;
+    size_t query = b * a->queries, key = b * dt_attention_keys_here(a);
     size_t kv = h / (a->heads / a->kv_heads) * a->head_dim;
     size_t q = query * a->q_stride + h * a->head_dim;
     size_t out = query * a->out_stride + h * a->head_dim;
     size_t k = key * a->k_stride + kv, v = key * a->v_stride + kv;
     struct head at = {.h = h,
                       .q = (const float *)a->q + q,
-                      .k = (const float *)a->k + k,
-                      .v = (const float *)a->v + v,
+                      .k = (const float *)a->k - a->keys_from * a->k_stride + k,
+                      .v = (const float *)a->v - a->keys_from * a->v_stride + v,
                       .logsum = a->logsum + (b * a->heads + h) * a->queries};
     if (j->dq) {
         at.out = j->fout + out;
         at.dout = j->dout + out;
         at.dq = j->dq + q;
-        at.dk = j->dk + k;
-        at.dv = j->dv + v;
+        at.dk = j->dk - a->keys_from * a->k_stride + k;
+        at.dv = j->dv - a->keys_from * a->v_stride + v;
     } else {
         at.fout = j->out + out;
     }
@@ -266,7 +278,7 @@ static void forward_chunk(const struct job *j, size_t b, const struct head *at, 
                           struct dt_range t, size_t from)
 {
     const struct dt_attention *a = j->a;
-    size_t dim = a->head_dim, end = a->first + t.to;
+    size_t dim = a->head_dim, end = keys_end(a, a->first + t.to);
     struct side k =
         turn(least(end - from, KEYS), dim, w->keys, at->k + from * a->k_stride, a->k_stride);
     struct meeting m;
@@ -295,6 +307,31 @@ static void forward_chunk(const struct job *j, size_t b, const struct head *at, 
     }
 }
 
+/* What queries have met before; nothing, unless they join. */
+static void begin_rows(const struct dt_attention *a, const struct head *at, struct scratch *w,
+                       struct dt_range t)
+{
+    for (size_t row = 0; row < t.to - t.from; row++) {
+        float before = a->joins ? at->logsum[t.from + row] : -INFINITY;
+        w->largest[row] = before;
+        w->sum[row] = before > -INFINITY ? 1 : 0;
+    }
+}
+
+/* A query that has met nothing, and so was not written by any chunk, gets 0. */
+static void end_rows(const struct dt_attention *a, const struct head *at, const struct scratch *w,
+                     struct dt_range t)
+{
+    for (size_t row = 0; row < t.to - t.from; row++) {
+        float *out = at->fout + (t.from + row) * a->out_stride;
+        at->logsum[t.from + row] = w->largest[row] + logf(w->sum[row]);
+        if (w->sum[row] > 0)
+            scale_row(a->head_dim, out, 1 / w->sum[row]);
+        else
+            memset(out, 0, a->head_dim * sizeof *out);
+    }
+}
+
 /* A part is up to QUERIES queries of one head. */
 static void forward(void *arg, size_t part)
 {
@@ -304,13 +341,13 @@ static void forward(void *arg, size_t part)
     size_t b = part / a->heads % a->batch, h = part % a->heads;
     struct dt_range t = dt_part(a->queries, QUERIES, part / a->heads / a->batch);
     struct head at = find_head(j, b, h);
-    size_t from = dt_attention_begins(a, b, a->first + t.from) / KEYS * KEYS;
-    for (; from < a->first + t.to; from += KEYS)
+    size_t begins = dt_attention_begins(a, b, a->first + t.from), from = a->keys_from;
+    if (begins > from)
+        from += (begins - from) / KEYS * KEYS;
+    begin_rows(a, &at, w, t);
+    for (; from < keys_end(a, a->first + t.to); from += KEYS)
         forward_chunk(j, b, &at, w, t, from);
-    for (size_t row = 0; row < t.to - t.from; row++) {
-        at.logsum[t.from + row] = w->largest[row] + logf(w->sum[row]);
-        scale_row(a->head_dim, at.fout + (t.from + row) * a->out_stride, 1 / w->sum[row]);
-    }
+    end_rows(a, &at, w, t);
 }
 
 /* Parts are taken from the last: those with the longest rows of keys first. */
@@ -426,6 +463,19 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
         memset(x + n * stride, 0, width * sizeof *x);
 }
 
+/* The gradients of the keys here of the group that begins with head H, and of its queries where not
+ * all keys are here, so that some may meet none. */
+static void clear_all(const struct job *j, size_t b, size_t h)
+{
+    const struct dt_attention *a = j->a;
+    size_t here = dt_attention_keys_here(a), dim = a->head_dim, group = a->heads / a->kv_heads;
+    const struct head at = find_head(j, b, h);
+    clear(here, dim, a->k_stride, at.dk + a->keys_from * a->k_stride);
+    clear(here, dim, a->v_stride, at.dv + a->keys_from * a->v_stride);
+    if (here < a->keys)
+        clear(a->queries, group * dim, a->q_stride, at.dq);
+}
+
 /* A chunk of keys, and all queries of one head. */
 static void backward_chunk(const struct job *j, size_t b, size_t h, struct scratch *w,
                            const struct side *k, const struct side *v, size_t from)
@@ -446,10 +496,10 @@ static void backward(void *arg, size_t part)
     struct scratch *w = my_scratch(j);
     size_t b = part / a->kv_heads, group = a->heads / a->kv_heads, h = part % a->kv_heads * group;
     struct head at = find_head(j, b, h);
-    size_t end = a->first + a->queries; /* nobody reads keys from there on */
-    clear(a->keys, a->head_dim, a->k_stride, at.dk);
-    clear(a->keys, a->head_dim, a->v_stride, at.dv);
-    for (size_t from = 0; from < end; from += KEYS) {
+    size_t end = keys_end(a, a->first + a->queries); /* nobody reads keys from there on */
+    if (!a->joins)
+        clear_all(j, b, h);
+    for (size_t from = a->keys_from; from < end; from += KEYS) {
         size_t keys = least(end - from, KEYS);
         struct side k = turn(keys, a->head_dim, w->keys, at.k + from * a->k_stride, a->k_stride);
         struct side v = turn(keys, a->head_dim, w->values, at.v + from * a->v_stride, a->v_stride);

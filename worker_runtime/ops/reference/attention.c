@@ -11,6 +11,9 @@
  * With dropout out[t] is the sum of m[s] p[s] v[s]: m is 0 where the weight goes, and else what
  * makes up for those.
  *
+ * Of keys in several calls, what a call gives is what its keys alone would have, times
+ * exp(its logsum - that of all), and so is the sum of what all give.
+ *
  * Several query heads may read one key/value head; then its gradients are sums over them. */
 #include "worker_runtime/ops/by_chance.h"
 #include "worker_runtime/ops/reference/reference.h"
@@ -19,11 +22,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The rows of one query and of what it reads: q of (b, t, h), k and v of (b, 0, its kv head). */
+/* The rows of one query and of what it reads: q of (b, t, h), k and v of (b, 0, its kv head), be
+ * key 0 here or not. */
 struct query {
     const float *q, *k, *v;
     size_t row;        /* of the query in q and out */
-    size_t key_row;    /* of key 0 */
+    size_t key_row;    /* of the first key that is here */
     size_t logsum;     /* where the query's logsum is */
     size_t kv_head;    /* h / (heads / kv_heads) */
     size_t begin, end; /* the keys it reads */
@@ -33,15 +37,19 @@ struct query {
 
 static struct query find_query(const struct dt_attention *a, size_t b, size_t h, size_t t)
 {
-    struct query q = {.row = b * a->queries + t, .key_row = b * a->keys};
+    struct query q = {.row = b * a->queries + t, .key_row = b * dt_attention_keys_here(a)};
+    size_t begin = dt_attention_begins(a, b, a->first + t), end = a->first + t + 1;
+    size_t to = dt_attention_keys_to(a), from = a->keys_from;
     q.logsum = (b * a->heads + h) * a->queries + t;
     q.kv_head = h / (a->heads / a->kv_heads);
-    q.begin = dt_attention_begins(a, b, a->first + t);
-    q.end = a->first + t + 1;
+    q.begin = begin > from ? begin : from;
+    q.end = end < to ? end : to; /* below begin, where it reads none that are here */
     q.weight = dt_attention_weight(a, b, h, a->first + t);
     q.q = (const float *)a->q + q.row * a->q_stride + h * a->head_dim;
-    q.k = (const float *)a->k + q.key_row * a->k_stride + q.kv_head * a->head_dim;
-    q.v = (const float *)a->v + q.key_row * a->v_stride + q.kv_head * a->head_dim;
+    q.k = (const float *)a->k - from * a->k_stride;
+    q.v = (const float *)a->v - from * a->v_stride;
+    q.k += q.key_row * a->k_stride + q.kv_head * a->head_dim;
+    q.v += q.key_row * a->v_stride + q.kv_head * a->head_dim;
     q.scale = a->scale > 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
     return q;
 }
@@ -60,15 +68,18 @@ static double score(const struct dt_attention *a, const struct query *q, size_t 
     return cap > 0 ? cap * tanh(x / cap) : x;
 }
 
-/* The largest score is taken out before exp(), which else could overflow. */
-static double find_logsum(const struct dt_attention *a, const struct query *q)
+/* Of the keys here and those that gave BEFORE. The largest score is taken out before exp(), which
+ * else could overflow. */
+static double find_logsum(const struct dt_attention *a, const struct query *q, double before)
 {
-    double largest = score(a, q, q->begin), sum = 0;
-    for (size_t s = q->begin + 1; s < q->end; s++)
+    double largest = before, sum = 0;
+    for (size_t s = q->begin; s < q->end; s++)
         largest = fmax(largest, score(a, q, s));
+    if (isinf(largest)) /* there are none */
+        return largest;
     for (size_t s = q->begin; s < q->end; s++)
         sum += exp(score(a, q, s) - largest);
-    return largest + log(sum);
+    return largest + log(sum + exp(before - largest));
 }
 
 /* By which dropout multiplies the weight of key S. */
@@ -84,10 +95,12 @@ static double left_of(const struct dt_attention *a, const struct query *q, size_
 static void forward(const struct dt_attention *a, float *out, size_t b, size_t h, size_t t)
 {
     struct query q = find_query(a, b, h, t);
-    double logsum = find_logsum(a, &q);
+    double before = a->joins ? (double)a->logsum[q.logsum] : -INFINITY;
+    double logsum = find_logsum(a, &q, before), stays = isinf(before) ? 0 : exp(before - logsum);
     a->logsum[q.logsum] = (float)logsum;
     out += q.row * a->out_stride + h * a->head_dim;
-    memset(out, 0, a->head_dim * sizeof *out);
+    for (size_t d = 0; d < a->head_dim; d++)
+        out[d] = stays > 0 ? (float)(stays * out[d]) : 0;
     for (size_t s = q.begin; s < q.end; s++) {
         double p = exp(score(a, &q, s) - logsum) * left_of(a, &q, s);
         for (size_t d = 0; d < a->head_dim; d++)
@@ -109,6 +122,14 @@ static void clear(size_t rows, size_t width, size_t stride, float *x)
 {
     for (size_t n = 0; n < rows; n++)
         memset(x + n * stride, 0, width * sizeof *x);
+}
+
+static void clear_all(const struct dt_attention *a, float *dq, float *dk, float *dv)
+{
+    size_t keys = a->batch * dt_attention_keys_here(a), width = a->kv_heads * a->head_dim;
+    clear(a->batch * a->queries, a->heads * a->head_dim, a->q_stride, dq);
+    clear(keys, width, a->k_stride, dk);
+    clear(keys, width, a->v_stride, dv);
 }
 
 /* dp[s] = m[s] dout . v[s]. Through the softmax, dscore[s] = p[s] * (dp[s] - sum over s' of p dp),
@@ -137,20 +158,19 @@ static void backward(const struct dt_attention *a, const struct query *q, float 
 void dt_ref_attention_backward(const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv,
                                const dt_elem *out, const dt_elem *dout, struct dt_stream *stream)
 {
-    size_t rows = a->batch * a->queries, key_rows = a->batch * a->keys, width = a->head_dim;
+    size_t width = a->head_dim;
     (void)stream;
-    clear(rows, a->heads * width, a->q_stride, dq);
-    clear(key_rows, a->kv_heads * width, a->k_stride, dk);
-    clear(key_rows, a->kv_heads * width, a->v_stride, dv);
+    if (!a->joins)
+        clear_all(a, dq, dk, dv);
     for (size_t b = 0; b < a->batch; b++) {
         for (size_t h = 0; h < a->heads; h++) {
             for (size_t t = 0; t < a->queries; t++) {
                 struct query q = find_query(a, b, h, t);
                 size_t at = q.row * a->out_stride + h * width, kv = q.kv_head * width;
                 backward(a, &q, (float *)dq + q.row * a->q_stride + h * width,
-                         (float *)dk + q.key_row * a->k_stride + kv,
-                         (float *)dv + q.key_row * a->v_stride + kv, (const float *)out + at,
-                         (const float *)dout + at);
+                         (float *)dk - a->keys_from * a->k_stride + q.key_row * a->k_stride + kv,
+                         (float *)dv - a->keys_from * a->v_stride + q.key_row * a->v_stride + kv,
+                         (const float *)out + at, (const float *)dout + at);
             }
         }
     }
