@@ -64,6 +64,7 @@ for _ in $(seq "$rounds"); do
     ours sequence 2 --set parallel.tensor=2 --set parallel.sequence=true
     ours keys 2 --set parallel.context=2
     ours heads 2 --set parallel.context=2 --set 'parallel.context_by="heads"'
+    ours ring 2 --set parallel.context=2 --set 'parallel.context_by="ring"'
     "$build/bench/coll/coll_bench" --ranks 2 --memory ordinary --repeats 3 >>"$tmp/coll"
 done
 "$build/worker_runtime/dtrun-train" --suggest "$here/parallel/model.json" --set "data.train=$tmp/tokens.bin" --machine ranks=2 >"$tmp/suggested"

@@ -48,7 +48,8 @@ for name, what in (("single", "one rank"), ("data", "two ranks, 2 samples each /
                    ("pipeline", "two stages, 4 micro-batches / ScheduleGPipe"), ("1f1b", "the same by 1F1B"),
                    ("interleaved", "the same interleaved, 2 chunks each"), ("halves", "the same by ZB-H1"),
                    ("sequence", "two ranks that share blocks, and the rows between"),
-                   ("keys", "two ranks that share samples"), ("heads", "the same by heads")):
+                   ("keys", "two ranks that share samples"), ("heads", "the same by heads"),
+                   ("ring", "the same round a ring")):
     a, b = best("dtrun-" + name), best(name)
     left = "| %s | %.0f | %.0f | %.0f " % (what, a["ms"], TOKENS * 1e3 / a["ms"], a["rss_mib"])
     if b:

@@ -900,6 +900,29 @@ TEST(preferences_have_their_defaults_and_their_limits)
                "dpo.loss: there is no such setting");
 }
 
+TEST(how_ranks_come_to_attend_has_the_names_of_two_programs)
+{
+    static const struct {
+        const char *text;
+        enum dt_context_by by;
+    } ways[] = {
+        {"{}", DT_BY_KEYS},
+        {"{\"parallel\": {\"context_by\": \"keys\"}}", DT_BY_KEYS},
+        {"{\"parallel\": {\"context_by\": \"heads\"}}", DT_BY_HEADS},
+        {"{\"parallel\": {\"context_by\": \"ring\"}}", DT_BY_RING},
+        {"{\"parallel\": {\"cp_comm_type\": \"all_gather\"}}", DT_BY_KEYS},
+        {"{\"parallel\": {\"cp_comm_type\": \"a2a\"}}", DT_BY_HEADS},
+        {"{\"parallel\": {\"cp_comm_type\": \"p2p\", \"context_by\": \"ring\"}}", DT_BY_RING}};
+    struct dt_err err;
+    for (size_t i = 0; i < ROWS(ways); i++) {
+        CHECK_ROW("%s", ways[i].text);
+        CHECK_OK(parse(ways[i].text, &err), err);
+        CHECK_EQ(c.parallel.context_by, ways[i].by);
+    }
+    CHECK_FAIL(parse("{\"parallel\": {\"cp_comm_type\": \"p2p\", \"context_by\": \"keys\"}}", &err),
+               err, "parallel.context_by and parallel.cp_comm_type say different things; drop one");
+}
+
 TEST(how_many_share_what_has_the_names_of_four_programs)
 {
     static const struct {

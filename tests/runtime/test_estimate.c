@@ -208,8 +208,15 @@ TEST(ranks_that_share_samples_have_fewer_rows)
     CHECK_EQ(half.optimizer, whole.optimizer);
     CHECK_EQ(half.params, whole.params);
     CHECK(half.activations < whole.activations * 7 / 10);
-    cut.parallel.by_heads = true; /* three times all keys and values are not there */
+    cut.parallel.context_by = DT_BY_HEADS; /* three times all keys and values are not there */
     CHECK(of(&cut, 4, 4, 2).activations < half.activations);
+    cut.parallel.context = 4;
+    cut.parallel.context_by = DT_BY_KEYS;
+    size_t by_keys = of(&cut, 4, 4, 2).activations;
+    cut.parallel.context_by = DT_BY_RING; /* five times a quarter of them, not three times all */
+    size_t pairs = 2 * cut.model.shape.kv_heads * cut.model.shape.head_dim * sizeof(float);
+    CHECK_EQ(by_keys - of(&cut, 4, 4, 2).activations, pairs * 2 * cut.data.positions * 7 / 4);
+    cut.parallel.context = 2;
     CHECK_EQ(dt_estimate_data(&cut, &(struct dt_estimate_place){.world = 4, .local = 4}), 2);
     CHECK_FAIL(dt_estimate(&cut, &three, 0, &e, &err), err,
                "parallel.context: 2 does not divide the number of ranks, 3; give --world");

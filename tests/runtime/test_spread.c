@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that share positions, against one that has them all: the same attention, and the same
  * gradients of it. */
-#include "worker_runtime/model/spread.h"
+#include "worker_runtime/model/block.h"
 
 #include "base/chance.h"
 #include "tests/runtime/ranks.h"
@@ -38,17 +38,23 @@ struct row {
     int ranks;
     size_t batch, positions, heads, kv_heads, head_dim, window;
     float cap;
-    bool packed, by_heads;
+    bool packed;
+    enum dt_context_by by;
 };
 
 static const struct row table[] = {
-    {2, 1, 8, 1, 1, 4, 0, 0, false, false},   {2, 3, 16, 3, 3, 2, 0, 0, false, false},
-    {4, 2, 24, 6, 2, 4, 0, 0, false, false},  {3, 2, 30, 4, 1, 6, 7, 0, false, false},
-    {2, 1, 640, 2, 1, 8, 0, 0, false, false}, {2, 2, 640, 2, 2, 4, 90, 0, true, false},
-    {4, 2, 40, 4, 2, 4, 0, 3, true, false},   {3, 1, 6, 5, 5, 2, 2, 0, true, false},
-    {2, 1, 8, 2, 2, 4, 0, 0, false, true},    {2, 3, 16, 8, 4, 2, 0, 0, false, true},
-    {4, 2, 24, 8, 4, 4, 0, 0, false, true},   {3, 2, 30, 9, 3, 6, 7, 0, true, true},
-    {2, 2, 640, 4, 2, 4, 90, 0, true, true},  {4, 1, 40, 4, 4, 4, 0, 3, true, true},
+    {2, 1, 8, 1, 1, 4, 0, 0, false, DT_BY_KEYS},    {2, 3, 16, 3, 3, 2, 0, 0, false, DT_BY_KEYS},
+    {4, 2, 24, 6, 2, 4, 0, 0, false, DT_BY_KEYS},   {3, 2, 30, 4, 1, 6, 7, 0, false, DT_BY_KEYS},
+    {2, 1, 640, 2, 1, 8, 0, 0, false, DT_BY_KEYS},  {2, 2, 640, 2, 2, 4, 90, 0, true, DT_BY_KEYS},
+    {4, 2, 40, 4, 2, 4, 0, 3, true, DT_BY_KEYS},    {3, 1, 6, 5, 5, 2, 2, 0, true, DT_BY_KEYS},
+    {2, 1, 8, 2, 2, 4, 0, 0, false, DT_BY_HEADS},   {2, 3, 16, 8, 4, 2, 0, 0, false, DT_BY_HEADS},
+    {4, 2, 24, 8, 4, 4, 0, 0, false, DT_BY_HEADS},  {3, 2, 30, 9, 3, 6, 7, 0, true, DT_BY_HEADS},
+    {2, 2, 640, 4, 2, 4, 90, 0, true, DT_BY_HEADS}, {4, 1, 40, 4, 4, 4, 0, 3, true, DT_BY_HEADS},
+    {2, 1, 8, 1, 1, 4, 0, 0, false, DT_BY_RING},    {2, 3, 16, 3, 3, 2, 0, 0, false, DT_BY_RING},
+    {4, 2, 24, 6, 2, 4, 0, 0, false, DT_BY_RING},   {3, 2, 30, 4, 1, 6, 7, 0, false, DT_BY_RING},
+    {2, 1, 1280, 2, 1, 8, 0, 0, false, DT_BY_RING}, {2, 2, 640, 2, 2, 4, 90, 0, true, DT_BY_RING},
+    {4, 2, 40, 4, 2, 4, 0, 3, true, DT_BY_RING},    {3, 1, 6, 5, 5, 2, 2, 0, true, DT_BY_RING},
+    {5, 2, 100, 3, 1, 4, 0, 0, true, DT_BY_RING},   {2, 4, 1280, 8, 8, 16, 0, 0, false, DT_BY_RING},
 };
 
 static float *chance(size_t count, uint64_t seed)
@@ -151,10 +157,17 @@ static void check_close(const float *got, const float *wanted, size_t count, con
 static struct dt_scratch scratch_of(const struct whole *w, size_t own)
 {
     size_t all = w->row->batch * w->row->positions;
-    if (w->row->by_heads)
+    if (w->row->by == DT_BY_HEADS)
         return (struct dt_scratch){
             .heads_qkv = {calloc(own * w->in, sizeof(float)), calloc(own * w->in, sizeof(float))},
             .heads_out = {calloc(own * w->q, sizeof(float)), calloc(own * w->q, sizeof(float))}};
+    if (w->row->by == DT_BY_RING) {
+        struct dt_scratch s = {.ranks_pairs = NULL};
+        for (int i = 0; i < 5; i++)
+            *(i < 2 ? &s.round_pairs[i] : &s.round_dpairs[i - 2]) =
+                calloc(own * w->pair, sizeof(float));
+        return s;
+    }
     return (struct dt_scratch){.ranks_pairs = calloc(all * w->pair, sizeof(float)),
                                .pairs = calloc(all * w->pair, sizeof(float)),
                                .dpairs = calloc(all * w->pair, sizeof(float))};
@@ -162,8 +175,10 @@ static struct dt_scratch scratch_of(const struct whole *w, size_t own)
 
 static void free_scratch(const struct dt_scratch *s)
 {
-    dt_elem *all[] = {s->ranks_pairs,  s->pairs,        s->dpairs,      s->heads_qkv[0],
-                      s->heads_qkv[1], s->heads_out[0], s->heads_out[1]};
+    dt_elem *all[] = {s->ranks_pairs,     s->pairs,           s->dpairs,
+                      s->heads_qkv[0],    s->heads_qkv[1],    s->heads_out[0],
+                      s->heads_out[1],    s->round_pairs[0],  s->round_pairs[1],
+                      s->round_dpairs[0], s->round_dpairs[1], s->round_dpairs[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -174,7 +189,7 @@ static void attend(struct rank_self *me)
     struct dt_err err = {0};
     struct whole w;
     open_whole(&w, r);
-    struct dt_pieces p = {(size_t)r->ranks, (size_t)me->rank, r->positions, r->by_heads};
+    struct dt_pieces p = {(size_t)r->ranks, (size_t)me->rank, r->positions, r->by};
     struct dt_team team = {.group = rank_open(me), .index = me->rank};
     struct dt_device *device = dt_device_open_cpu(1, &err);
     CHECK_OK(device ? 0 : -1, err);

@@ -86,6 +86,28 @@ def by_heads(s):
 
 
 @training.story
+def by_ring(s):
+    """ranks among which keys and values go round have the losses of one: with shared heads, windows, documents, and others on each dimension"""
+    packed = {"batch": 24, "accumulation": 3, **training.conversations(s)}
+    tensors = {**QWEN3, "num_attention_heads": 4, "num_key_value_heads": 2}
+    rows = (("gpt2", training.GPT2, 2, 2, {}, {"stage": 1}), ("llama", training.LLAMA, 4, 4, {}, {"stage": 0}),
+            ("halved", training.LLAMA, 4, 2, {}, {"stage": 3}), ("shared", QWEN3, 4, 4, {}, {"stage": 2}),
+            ("windows", GEMMA3, 4, 4, {}, {"activation_checkpointing": {}}),
+            ("tensor", tensors, 4, 2, {"tensor": 2, "sequence": True}, {"stage": 3}),
+            ("pipeline", LONGER[1], 4, 2, {"pipeline": 2}, {**packed, "stage": 2, "activation_checkpointing": {}}),
+            ("packed", LONGER[1], 4, 4, {}, {**packed, "stage": 1}),
+            ("all", {**tensors, "num_hidden_layers": 4}, 8, 2, {"tensor": 2, "pipeline": 2}, {"accumulation": 4, "activation_checkpointing": {}}))
+    for name, model, world, context, parallel, more in rows:
+        alone = s.config(name + ".json", model=model, **{"steps": 5, **{k: v for k, v in more.items() if k != "stage"}})
+        s.run(alone)
+        c = s.config(name + "2.json", model=model, parallel={"context": context, "context_by": "ring", **parallel}, **{"steps": 5, **more})
+        s.run(c, world=world).expect(r"^%d ranks share each sample, \d+ tokens of it each, and in attention keys and values go round$" % context)
+        training.close(s.losses(c), s.losses(alone), 1e-5, name)
+        norms = [[row["grad_norm"] for _, row in sorted(s.steps(x).items())] for x in (c, alone)]
+        training.close(*norms, 1e-5, "norms, " + name)
+
+
+@training.story
 def with_tensors(s):
     """two ranks to a block and two to a sample have the losses of one"""
     tensors = {**QWEN3, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -177,12 +199,13 @@ def keeps_its_batch(s):
 
 @training.story
 def comes_back(s):
-    """a rank that is killed costs no step"""
-    c = shared(s, "killed.json", 2, model=training.LLAMA, steps=40, stage=2, vault_every=1)
-    s.run_killed(c, 4, 1)
+    """a rank that is killed costs no step, be keys gathered or go round"""
     alone = s.config("alone.json", model=training.LLAMA, steps=40)
     s.run(alone)
-    training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed")
+    for by in ("keys", "ring"):
+        c = s.config(by + ".json", parallel={"context": 2, "context_by": by}, model=training.LLAMA, steps=40, stage=2, vault_every=1)
+        s.run_killed(c, 4, 1)
+        training.close(s.losses(c), s.losses(alone), 1e-5, "4 ranks, one of which was killed, by " + by)
 
 
 def nodes(s, configs):
@@ -197,10 +220,11 @@ def between_hosts(s):
     """ranks of two hosts share samples, and a host that is told of another mesh ends and says so"""
     alone = s.config("alone.json", model=training.LLAMA, steps=4)
     s.run(alone)
-    c = shared(s, "both.json", 2, model=training.LLAMA, steps=4)
-    for program in nodes(s, (c, c)):
-        tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
-    training.close(s.losses(c), s.losses(alone), 1e-6, "two hosts")
+    for by in ("keys", "ring"):
+        c = s.config(by + ".json", parallel={"context": 2, "context_by": by}, model=training.LLAMA, steps=4)
+        for program in nodes(s, (c, c)):
+            tap.check_equal(program.end(), 0, "exit status; it said\n%s\n" % "\n".join(program.lines))
+        training.close(s.losses(c), s.losses(alone), 1e-6, "two hosts, by " + by)
     unlike = nodes(s, [shared(s, "node%d.json" % node, node + 1) for node in range(2)])
     unlike[1].expect(r"parallel.context is 2 here, and 1 where rank 0 is; give all hosts the same configuration")
     for program in unlike:
@@ -220,6 +244,8 @@ def is_refused(s):
             ({"parallel": {"context": 4, "context_by": "heads"}}, 4, r"parallel.context_by: 4 ranks cannot have as many heads each of 3, "
              r"which read 3 of keys; set it to \"keys\", or give another parallel.context$"),
             ({"parallel": {"context": 2}, "train": {"device": "cuda"}}, 2, r"parallel.context: ranks share samples on CPUs alone so far"),
+            ({"parallel": {"context": 2, "context_by": "ring"}, "train": {"device": "cuda"}}, 2, r"parallel.context_by: keys and values go round on "
+             r"CPUs alone so far; drop it, or set train.device to \"cpu\"$"),
             ({"parallel": {"context": 2}, "sequence_parallel_size": 4}, 4, r"parallel.context is 2, and sequence_parallel_size says 4"))
     for number, (keys, world, words) in enumerate(rows):
         c = s.config("refused%d.json" % number)

@@ -23,6 +23,7 @@ def meshes():
     return (("two", 2, {}), ("four", 4, {"stage": 3}), ("tensor", 2, {"parallel": {"tensor": 2}}),
             ("sequence", 4, {"parallel": {"tensor": 2, "sequence": True}, "stage": 1}),
             ("keys", 4, {"parallel": {"context": 4}}), ("heads", 2, {"parallel": {"context": 2, "context_by": "heads"}}),
+            ("ring", 4, {"parallel": {"context": 4, "context_by": "ring"}}),
             ("stages", 3, {"parallel": {"pipeline": 3}, "accumulation": 3}),
             ("chunks", 2, {"parallel": {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, "accumulation": 4}),
             ("halves", 3, {"parallel": {"pipeline": 3, "schedule": "zb-h1"}, "accumulation": 3}),

@@ -46,6 +46,7 @@ def told_before(s):
     for stage in (0, 3):
         check_estimate(s, "tensor", GPT2, 4, stage, parallel={"tensor": 2})
         check_estimate(s, "heads", GPT2, 4, stage, parallel={"context": 2, "context_by": "heads"})
+        check_estimate(s, "ring", GPT2, 4, stage, parallel={"context": 4, "context_by": "ring"})
         check_estimate(s, "experts", EXPERTS, 4, stage, parallel={"expert": 2, "context": 2})
         check_estimate(s, "experts-cut", EXPERTS, 4, stage, parallel={"expert": 2, "tensor": 2, "sequence": True})
         check_estimate(s, "sequence", GPT2, 4, stage, parallel={"tensor": 2, "sequence": True})

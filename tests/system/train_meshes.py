@@ -31,8 +31,9 @@ def parallel_of(chance, sizes):
         parallel["schedule"] = chance.choice(("1f1b", "gpipe", "interleaved") if sizes["pipeline"] == 2 else ("1f1b", "gpipe"))
     if parallel.get("schedule") == "interleaved":
         parallel["chunks"] = 2  # a block each
-    if sizes["context"] > 1 and sizes.get("tensor", 1) * sizes["context"] <= 4:
-        parallel["context_by"] = chance.choice(("keys", "heads"))
+    if sizes["context"] > 1:
+        divided = sizes.get("tensor", 1) * sizes["context"] <= 4
+        parallel["context_by"] = chance.choice(("keys", "heads", "ring") if divided else ("keys", "ring"))
     if sizes.get("tensor", 1) > 1:
         parallel["sequence"] = chance.choice((False, True))
     return parallel

@@ -7,6 +7,7 @@
 #define DT_WORKER_RUNTIME_CONFIG_CONFIG_H
 
 #include "base/buf.h"
+#include "worker_runtime/mesh/pieces.h"
 #include "worker_runtime/model/lora.h"
 #include "worker_runtime/optim/dpo.h"
 #include "worker_runtime/optim/loss_scaler.h"
@@ -85,10 +86,10 @@ struct dt_config_parallel {
     bool sequence; /* those: the rows of the stream between blocks, too */
     int pipeline;  /* ... the model, some of its blocks each; 1: none do */
     enum dt_pipe_schedule schedule;
-    int chunks;    /* of consecutive blocks that each of those has; 1, unless interleaved */
-    int context;   /* ... each sample, some of its positions each; 1: none do */
-    bool by_heads; /* in attention they swap these for heads; else keys and values are gathered */
-    int expert;    /* ... the experts of each block, some of them each; 1: none do */
+    int chunks;  /* of consecutive blocks that each of those has; 1, unless interleaved */
+    int context; /* ... each sample, some of its positions each; 1: none do */
+    enum dt_context_by context_by;
+    int expert; /* ... the experts of each block, some of them each; 1: none do */
 };
 
 /* Whether those who share tensors can share the rows of a sample of so many positions evenly. */

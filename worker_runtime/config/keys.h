@@ -73,10 +73,10 @@ struct dt_config_draft {
     /* How many ranks share what, as each name for it says; 0: not given. */
     int tensor[DT_DEGREES_OF], pipeline[DT_DEGREES_OF], context[DT_DEGREES_OF],
         expert[DT_DEGREES_OF];
-    int sequence, sequence_too; /* 0 or 1; ours, and Megatron's */
-    int pipeline_order;         /* which of the words of "parallel.schedule" */
-    int chunks;                 /* 0: not given */
-    int context_by;             /* which of the words of "parallel.context_by" */
+    int sequence, sequence_too;     /* 0 or 1; ours, and Megatron's */
+    int pipeline_order;             /* which of the words of "parallel.schedule" */
+    int chunks;                     /* 0: not given */
+    int context_by, context_by_too; /* which of the words of "parallel.context_by"; DT_UNSET */
     bool dpo_block;
     bool csv;
     char *csv_path, *csv_job;

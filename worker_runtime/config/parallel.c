@@ -57,6 +57,18 @@ static int settle_sequence(const struct dt_reading *r)
     return 0;
 }
 
+static int settle_context_by(const struct dt_reading *r)
+{
+    const struct dt_config_draft *d = r->draft;
+    int by = d->context_by == DT_UNSET ? d->context_by_too : d->context_by;
+    if (d->context_by_too != DT_UNSET && by != d->context_by_too)
+        return dt_err_set(r->err, DT_E_USAGE,
+                          "parallel.context_by and parallel.cp_comm_type say different things; "
+                          "drop one of them");
+    r->draft->c.parallel.context_by = by == DT_UNSET ? DT_BY_KEYS : (enum dt_context_by)by;
+    return 0;
+}
+
 /* In the order of the words of "parallel.schedule". */
 static const enum dt_pipe_schedule schedules[] = {DT_PIPE_1F1B, DT_PIPE_GPIPE, DT_PIPE_INTERLEAVED,
                                                   DT_PIPE_ZB_H1};
@@ -87,13 +99,12 @@ static int settle_degrees(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
     struct dt_config_parallel *p = &d->c.parallel;
-    p->by_heads = d->context_by;
     if (settle_degree(r, &p->tensor, d->tensor, tensor_keys) < 0 ||
         settle_degree(r, &p->pipeline, d->pipeline, pipeline_keys) < 0 ||
         settle_degree(r, &p->context, d->context, context_keys) < 0 ||
         settle_degree(r, &p->expert, d->expert, expert_keys) < 0)
         return -1;
-    return settle_schedule(r);
+    return settle_context_by(r) < 0 ? -1 : settle_schedule(r);
 }
 
 /* What each rank would have to know of the others' parts, and does not. */
@@ -207,7 +218,7 @@ static int check_context(const struct dt_config *c, struct dt_err *err)
                           "another parallel.context",
                           c->parallel.context, pieces);
     if (positions % pieces == 0)
-        return c->parallel.by_heads ? check_heads(c, err) : 0;
+        return c->parallel.context_by == DT_BY_HEADS ? check_heads(c, err) : 0;
     return dt_err_set(err, DT_E_USAGE,
                       "parallel.context: %d ranks share samples in %zu pieces of one length, which "
                       "%zu tokens are not; give a data.sequence_length of %zu, or another "

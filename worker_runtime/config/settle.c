@@ -63,6 +63,8 @@ void dt_config_draft_init(struct dt_config_draft *d)
         .positions = DT_UNSET,
         .sequence = DT_UNSET,
         .sequence_too = DT_UNSET,
+        .context_by = DT_UNSET,
+        .context_by_too = DT_UNSET,
         .lora_r = DT_UNSET,
         .lora_alpha = DT_UNSET,
         .lora_dropout = DT_UNSET,
@@ -233,6 +235,10 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.chunks: stages on GPUs have one chunk of blocks each so far; "
                           "drop it with its parallel.schedule, or set train.device to \"cpu\"");
+    if (c->parallel.context > 1 && c->parallel.context_by == DT_BY_RING)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context_by: keys and values go round on CPUs alone so far; "
+                          "drop it, or set train.device to \"cpu\"");
     if (c->parallel.context > 1)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.context: ranks share samples on CPUs alone so far; drop it, or "

@@ -9,10 +9,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* How ranks come to attend to all of a sample. In the order of the words of
+ * "parallel.context_by". */
+enum dt_context_by {
+    DT_BY_KEYS,  /* each gathers the keys and values of all: model/spread.h */
+    DT_BY_HEADS, /* each has all positions of some heads: model/swap.h */
+    DT_BY_RING,  /* keys and values go round: model/ring.h */
+};
+
 struct dt_pieces {
     size_t ranks, rank; /* ranks 0 or 1: all of a sample is one piece */
     size_t positions;   /* of a whole sample: a multiple of 2 * ranks, where these are several */
-    bool by_heads;      /* in attention each has all positions of some heads: model/swap.h */
+    enum dt_context_by by;
 };
 
 static inline bool dt_pieces_shared(const struct dt_pieces *p)

@@ -57,3 +57,37 @@ void dt_team_swap(struct dt_team *t, const void *from, void *to, size_t count, e
     t->failed = dt_coll_all_to_all(t->group, from, to, count, type, &t->err) < 0;
     t->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
 }
+
+void dt_team_pass_on(struct dt_team *t, struct dt_team_round *r, const void *from, void *to,
+                     size_t count, enum dt_dtype type)
+{
+    int ranks = dt_coll_size(t->group);
+    struct dt_coll_call expect = {.kind = DT_RECV,
+                                  .recv = to,
+                                  .count = count,
+                                  .type = type,
+                                  .peer = (t->index + ranks - 1) % ranks};
+    struct dt_coll_call give = {.kind = DT_SEND,
+                                .send = from,
+                                .count = count,
+                                .type = type,
+                                .peer = (t->index + 1) % ranks};
+    if (t->failed)
+        return;
+    int64_t since = dt_clock_monotonic_ns();
+    t->failed = dt_coll_start(t->group, &expect, &r->expected, &t->err) < 0 ||
+                dt_coll_start(t->group, &give, &r->given, &t->err) < 0;
+    r->under_way = !t->failed;
+    t->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
+}
+
+void dt_team_arrived(struct dt_team *t, struct dt_team_round *r)
+{
+    if (t->failed || !r->under_way)
+        return;
+    int64_t since = dt_clock_monotonic_ns();
+    r->under_way = false;
+    t->failed = dt_coll_wait(t->group, &r->expected, &t->err) < 0 ||
+                dt_coll_wait(t->group, &r->given, &t->err) < 0;
+    t->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
+}

@@ -35,6 +35,18 @@ void dt_team_scatter_to(struct dt_team *t, void *all, void *own, size_t count, e
 /* TO[r * count ...] = what rank r has at FROM[own index * count ...]. T is one. */
 void dt_team_swap(struct dt_team *t, const void *from, void *to, size_t count, enum dt_dtype type);
 
+/* Of what goes round the team, from each rank to the next. */
+struct dt_team_round {
+    struct dt_coll_handle given, expected;
+    bool under_way;
+};
+
+/* FROM[count] leaves for the next rank, and what comes from the one before is to be put into TO:
+ * both are the library's until dt_team_arrived(). What is passed on first arrives first. */
+void dt_team_pass_on(struct dt_team *t, struct dt_team_round *r, const void *from, void *to,
+                     size_t count, enum dt_dtype type);
+void dt_team_arrived(struct dt_team *t, struct dt_team_round *r);
+
 static inline bool dt_team_is_first(const struct dt_team *t)
 {
     return !t || t->index == 0;

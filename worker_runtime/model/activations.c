@@ -47,8 +47,8 @@ struct sizes {
     size_t told;             /* of those, that go to other stages behind the stream */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, shared, by_heads, dropout, weighed, head;
-    bool halves;
+    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head, halves;
+    bool by_keys, by_heads, by_ring; /* what is shared; none: it is not */
     struct dt_stage stage;
 };
 
@@ -82,6 +82,11 @@ static size_t rows_sent(const struct dt_shape *s)
     return s->expert_parts > 1 ? s->expert_parts * smaller(picks, own) : picks;
 }
 
+static bool shares_by(const struct dt_transformer_options *o, enum dt_context_by by)
+{
+    return dt_pieces_shared(&o->pieces) && o->pieces.by == by;
+}
+
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
                              struct dt_device_form form)
 {
@@ -112,7 +117,9 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .branch_norms = s->branch_norms,
         .documents = o->documents,
         .shared = dt_pieces_shared(&o->pieces),
-        .by_heads = dt_pieces_shared(&o->pieces) && o->pieces.by_heads,
+        .by_keys = shares_by(o, DT_BY_KEYS),
+        .by_heads = shares_by(o, DT_BY_HEADS),
+        .by_ring = shares_by(o, DT_BY_RING),
         .weighed = o->weighed,
         .halves = o->halves,
         .stage = dt_stage_of(s, &o->stage),
@@ -215,11 +222,15 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->base = z->rnorms ? take(c, z->rows, widest(z), z->elem) : NULL;
     dt_elem **all[] = {&s->ranks_pairs, &s->pairs, &s->dpairs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = z->shared && !z->by_heads ? take(c, z->places, z->qkv - z->q, z->elem) : NULL;
+        *all[i] = z->by_keys ? take(c, z->places, z->qkv - z->q, z->elem) : NULL;
     for (int i = 0; i < 2; i++) {
         s->heads_qkv[i] = z->by_heads ? take(c, z->rows, z->qkv, z->elem) : NULL;
         s->heads_out[i] = z->by_heads ? take(c, z->rows, z->q, z->elem) : NULL;
     }
+    for (int i = 0; i < 2; i++)
+        s->round_pairs[i] = z->by_ring ? take(c, z->rows, z->qkv - z->q, z->elem) : NULL;
+    for (int i = 0; i < 3; i++)
+        s->round_dpairs[i] = z->by_ring ? take(c, z->rows, z->qkv - z->q, z->elem) : NULL;
     s->logits_stride = z->logits;
     if (!z->head)
         return;

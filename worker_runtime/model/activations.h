@@ -71,6 +71,9 @@ struct dt_scratch {
     /* The same of ranks that swap positions for heads: what they read and what they give, and on
      * its way. */
     dt_elem *heads_qkv[2], *heads_out[2]; /* [N, Q + 2 K], [N, Q] */
+    /* The same of ranks among which they go round: what is here and what comes, and gradients,
+     * here, to come, and of what is here. */
+    dt_elem *round_pairs[2], *round_dpairs[3]; /* [N, 2 K] */
     /* For the head, in the same memory as the two above: R rows are gone through at once. */
     dt_elem *logits;    /* [R, logits_stride], the first of each row are words */
     dt_elem *dnormed;   /* [R, C] */

@@ -179,7 +179,7 @@ static inline struct dt_attention dt_block_attention(const struct dt_block *b)
     return a;
 }
 
-/* spread.h and swap.h */
+/* spread.h, swap.h and ring.h */
 void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a);
 void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                         const dt_elem *dout);
@@ -187,12 +187,18 @@ void dt_swap_forward(const struct dt_block *b, const struct dt_attention *a);
 void dt_swap_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                       const dt_elem *dout);
 
+void dt_ring_forward(const struct dt_block *b, const struct dt_attention *a);
+void dt_ring_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                      const dt_elem *dout);
+
 /* What A gives, into kept->attended. */
 static inline void dt_block_attention_forward(const struct dt_block *b,
                                               const struct dt_attention *a)
 {
-    if (b->context && b->pieces.by_heads)
+    if (b->context && b->pieces.by == DT_BY_HEADS)
         dt_swap_forward(b, a);
+    else if (b->context && b->pieces.by == DT_BY_RING)
+        dt_ring_forward(b, a);
     else if (b->context)
         dt_spread_forward(b, a);
     else
@@ -204,8 +210,12 @@ static inline void dt_block_attention_backward(const struct dt_block *b,
                                                const struct dt_attention *a, dt_elem *dqkv,
                                                const dt_elem *dout)
 {
-    if (b->context && b->pieces.by_heads) {
+    if (b->context && b->pieces.by == DT_BY_HEADS) {
         dt_swap_backward(b, a, dqkv, dout);
+        return;
+    }
+    if (b->context && b->pieces.by == DT_BY_RING) {
+        dt_ring_backward(b, a, dqkv, dout);
         return;
     }
     if (b->context) {

@@ -19,9 +19,7 @@ static size_t all_pairs(const struct dt_block *b)
     return b->batch * b->pieces.positions * pair(b);
 }
 
-/* This rank's keys and values, out of rows in which more stands, and gradients of them back into
- * such. */
-static void pack(const struct dt_block *b, const struct dt_attention *a, char *to)
+void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to)
 {
     size_t elem = elem_of(b), half = pair(b) / 2 * elem;
     for (size_t n = 0; n < b->rows; n++, to += 2 * half) {
@@ -30,10 +28,11 @@ static void pack(const struct dt_block *b, const struct dt_attention *a, char *t
     }
 }
 
-static void unpack(const struct dt_block *b, const struct dt_attention *a, char *dk, char *dv,
-                   const char *from)
+void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                      const char *from)
 {
     size_t elem = elem_of(b), half = pair(b) / 2 * elem;
+    char *dk = (char *)dqkv + a->heads * a->head_dim * elem, *dv = dk + half;
     for (size_t n = 0; n < b->rows; n++, from += 2 * half) {
         memcpy(dk + n * a->k_stride * elem, from, half);
         memcpy(dv + n * a->v_stride * elem, from + half, half);
@@ -55,7 +54,7 @@ static char *own_pairs(const struct dt_block *b)
 static void gather(const struct dt_block *b, const struct dt_attention *a)
 {
     const struct dt_scratch *s = b->scratch;
-    pack(b, a, own_pairs(b));
+    dt_spread_pack(b, a, own_pairs(b));
     dt_team_gather(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
     reorder(b, s->ranks_pairs, s->pairs, true);
 }
@@ -109,12 +108,12 @@ void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, 
                         const dt_elem *dout)
 {
     const struct dt_scratch *s = b->scratch;
-    char *dq = dqkv, *dk = dq + a->heads * a->head_dim * elem_of(b);
+    char *dq = dqkv;
     gather(b, a);
     piece_backward(b, a, 0, dq, s->dpairs, dout);
     piece_backward(b, a, 1, dq, s->ranks_pairs, dout);
     b->ops->add(all_pairs(b), s->dpairs, s->ranks_pairs, b->stream);
     reorder(b, s->ranks_pairs, s->dpairs, false);
     dt_team_scatter(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
-    unpack(b, a, dk, dk + pair(b) / 2 * elem_of(b), own_pairs(b));
+    dt_spread_unpack(b, a, dqkv, own_pairs(b));
 }

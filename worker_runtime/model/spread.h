@@ -7,6 +7,12 @@
 
 #include "worker_runtime/model/block.h"
 
+/* This rank's keys and values, each position's side by side, out of rows in which more stands; and
+ * gradients of them, back into such, DQKV. */
+void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to);
+void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
+                      const char *from);
+
 /* As the ops of dt_attention are, of A that dt_block_attention() made; dqkv as
  * dt_block_attention_backward() has it. */
 void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a);

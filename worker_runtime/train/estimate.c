@@ -220,7 +220,7 @@ static struct dt_pieces pieces_of(const struct place *p)
 {
     return (struct dt_pieces){.ranks = (size_t)p->c->parallel.context,
                               .positions = p->c->data.positions,
-                              .by_heads = p->c->parallel.by_heads};
+                              .by = p->c->parallel.context_by};
 }
 
 /* Between blocks, where several share these. */

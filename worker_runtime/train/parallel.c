@@ -97,9 +97,9 @@ static int check_mesh(struct dt_trainer *t, struct dt_err *err)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
     const struct alike own[] = {
-        {"parallel.tensor", p->tensor, true},        {"parallel.sequence", p->sequence, false},
-        {"parallel.pipeline", p->pipeline, true},    {"parallel.context", p->context, true},
-        {"parallel.context_by", p->by_heads, false}, {"parallel.expert", p->expert, true}};
+        {"parallel.tensor", p->tensor, true},          {"parallel.sequence", p->sequence, false},
+        {"parallel.pipeline", p->pipeline, true},      {"parallel.context", p->context, true},
+        {"parallel.context_by", p->context_by, false}, {"parallel.expert", p->expert, true}};
     return check_alike(t, own, sizeof own / sizeof *own, err);
 }
 
@@ -162,7 +162,7 @@ static void open_context(struct dt_trainer *t)
     t->pieces = (struct dt_pieces){.ranks = (size_t)axis->size,
                                    .rank = (size_t)axis->index,
                                    .positions = t->config->data.positions,
-                                   .by_heads = t->config->parallel.by_heads};
+                                   .by = t->config->parallel.context_by};
 }
 
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
@@ -494,6 +494,13 @@ int dt_parallel_data_of(const struct dt_ckpt_state *s)
     return ranks > 1 ? ranks : 1;
 }
 
+/* Of the ranks that share samples. */
+static const char *const in_attention[] = {
+    [DT_BY_KEYS] = "",
+    [DT_BY_HEADS] = ", and in attention the heads",
+    [DT_BY_RING] = ", and in attention keys and values go round",
+};
+
 void dt_parallel_introduce(const struct dt_trainer *t)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
@@ -504,8 +511,7 @@ void dt_parallel_introduce(const struct dt_trainer *t)
                        teams == 1 ? "" : "s");
     if (p->context > 1)
         dt_metrics_say(t->metrics, "%d ranks share each sample, %zu tokens of it each%s",
-                       p->context, dt_pieces_own(&t->pieces),
-                       p->by_heads ? ", and in attention the heads" : "");
+                       p->context, dt_pieces_own(&t->pieces), in_attention[p->context_by]);
     if (p->expert > 1)
         dt_metrics_say(t->metrics, "%d ranks share the experts of each block; %d such team%s",
                        p->expert, teams, teams == 1 ? "" : "s");

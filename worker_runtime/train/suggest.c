@@ -49,7 +49,7 @@ static struct dt_config trial_of(const struct search *s, const struct dt_plan *p
     trial.parallel.sequence = p->sequence;
     trial.parallel.schedule = DT_PIPE_1F1B;
     trial.parallel.context = size(p, DT_MESH_CP);
-    trial.parallel.by_heads = false;
+    trial.parallel.context_by = DT_BY_KEYS;
     trial.model.recompute = p->recompute;
     trial.model.recompute_every = 1;
     trial.batch =
