@@ -410,25 +410,31 @@ static void losses(struct bench *b, size_t rows, size_t vocabulary)
 static void optimizer(struct bench *b, size_t n)
 {
     char shape[SHAPE];
-    struct dt_adamw a = {.lr = 1e-4f,
-                         .beta1 = 0.9f,
+    struct dt_adamw a = {.beta1 = 0.9f,
                          .beta2 = 0.95f,
                          .eps = 1e-8f,
-                         .weight_decay = 0.1f,
                          .bias1 = 0.1f,
                          .bias2 = 0.05f,
                          .grad_scale = 1,
                          .decoupled = true,
                          .model_type = b->o->elem};
-    float *master = floats(b, n), *m = floats(b, n), *grads = floats(b, n);
-    float *v = array(b, n * sizeof *v);
-    dt_elem *params = array(b, n * b->size);
+    struct dt_adamw_part p = {n,
+                              floats(b, n),
+                              floats(b, n),
+                              array(b, n * sizeof(float)),
+                              array(b, n * b->size),
+                              elements(b, n),
+                              1e-4f,
+                              0.1f,
+                              0,
+                              0};
+    struct dt_squares_part grads = {n, p.grads};
     double sum;
     snprintf(shape, sizeof shape, "\"n\": %zu", n);
-    double ms = MEASURE(b, b->o->adamw(&a, n, master, m, v, params, grads, b->s));
-    tell(b, "adamw", shape, ms, (struct work){.bytes = (double)n * (7 * 4 + (double)b->size)});
-    ms = MEASURE(b, b->o->sum_squares(n, &sum, grads, b->s));
-    tell(b, "sum_squares", shape, ms, (struct work){.bytes = 4 * (double)n});
+    double ms = MEASURE(b, b->o->adamw(&a, 1, &p, b->s));
+    tell(b, "adamw", shape, ms, (struct work){.bytes = (double)n * (6 * 4 + 2 * (double)b->size)});
+    ms = MEASURE(b, b->o->sum_squares(1, &sum, &grads, b->s));
+    tell(b, "sum_squares", shape, ms, (struct work){.bytes = (double)(n * b->size)});
     free_arrays(b);
 }
 

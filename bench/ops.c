@@ -146,28 +146,29 @@ static void layers(struct bench *b)
 static void training(struct bench *b)
 {
     struct dt_cross_entropy c = {N, V, V, b->ids, 1e-3f, 0, NULL};
-    struct dt_adamw a = {.lr = 1e-3f,
-                         .beta1 = 0.9f,
+    struct dt_adamw a = {.beta1 = 0.9f,
                          .beta2 = 0.95f,
                          .eps = 1e-8f,
-                         .weight_decay = 0.1f,
                          .bias1 = 0.1f,
                          .bias2 = 0.05f,
                          .grad_scale = 1,
                          .decoupled = true,
                          .model_type = DT_F32};
+    struct dt_adamw_part p = {P, b->x[1], b->x[2], b->x[3], b->x[4], b->x[0], 1e-3f, 0.1f, 0, 0};
+    struct dt_adamw_part in_place = p;
+    struct dt_squares_part grads = {P, b->x[0]};
     double sum;
+    in_place.params = p.master;
     fill((size_t)N * V, b->x[0]);
     MEASURE(b, "cross entropy, loss alone", 0, 4.0 * N * V, "GB/s   ",
             b->o->cross_entropy(&c, b->x[1], b->x[0], false, b->s));
     MEASURE(b, "cross entropy", 1, 8.0 * N * V, "GB/s   ",
             b->o->cross_entropy(&c, b->x[1], b->x[0], true, b->s));
-    MEASURE(b, "sum of squares", 1, 4.0 * P, "GB/s   ", b->o->sum_squares(P, &sum, b->x[0], b->s));
+    MEASURE(b, "sum of squares", 1, 4.0 * P, "GB/s   ", b->o->sum_squares(1, &sum, &grads, b->s));
     memset(b->x[3], 0, P * sizeof(float));
-    MEASURE(b, "adamw", 1, 32.0 * P, "GB/s   ",
-            b->o->adamw(&a, P, b->x[1], b->x[2], b->x[3], b->x[4], b->x[0], b->s));
+    MEASURE(b, "adamw", 1, 32.0 * P, "GB/s   ", b->o->adamw(&a, 1, &p, b->s));
     MEASURE(b, "adamw, params the master", 0, 28.0 * P, "GB/s   ",
-            b->o->adamw(&a, P, b->x[1], b->x[2], b->x[3], b->x[1], b->x[0], b->s));
+            b->o->adamw(&a, 1, &in_place, b->s));
     MEASURE(b, "clear gradients", 1, 4.0 * P, "GB/s   ",
             b->d->table->clear(b->d, b->x[4], P * sizeof(float)));
     MEASURE(b, "cast to bfloat16", 0, 6.0 * P, "GB/s   ",

@@ -107,8 +107,8 @@ TYPED(dropout,
       (const struct dt_dropout *d, size_t n, dt_elem *out, bool add, const dt_elem *x, struct dt_stream *s),
       d, n, out, add, x)
 TYPED(adamw,
-      (const struct dt_adamw *a, size_t n, float *master, float *exp_avg, float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s),
-      a, n, master, exp_avg, exp_avg_sq, params, grads)
+      (const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *part, struct dt_stream *s),
+      a, parts, part)
 TYPED(nf4_expand,
       (const struct dt_nf4 *q, dt_elem *out, struct dt_stream *s),
       q, out)
@@ -123,16 +123,29 @@ TYPED(magnitude_backward,
       m, dsum, dbase, dmagnitudes, base, sum, dout)
 /* clang-format on */
 
-static dt_sum_squares_fn sum_squares;
+static dt_sum_squares_fn sum_squares_f32, sum_squares_bf16;
 static dt_cast_fn cast;
 static dt_round_to_fn round_to;
 
-static void sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
+static void sum_squares(enum dt_dtype elem, size_t parts, double *sums,
+                        const struct dt_squares_part *part, struct dt_stream *s)
 {
-    cudaError_t e = dt_cuda_sum_squares(n, out, x, enter(s));
+    cudaError_t e = dt_cuda_sum_squares(elem, parts, sums, part, enter(s));
     keep(s, e, "sum_squares");
-    if (e != cudaSuccess)
-        *out = NAN; /* no number that somebody might go on with */
+    for (size_t i = 0; i < parts && e != cudaSuccess; i++)
+        sums[i] = NAN; /* no number that somebody might go on with */
+}
+
+static void sum_squares_f32(size_t parts, double *sums, const struct dt_squares_part *part,
+                            struct dt_stream *s)
+{
+    sum_squares(DT_F32, parts, sums, part, s);
+}
+
+static void sum_squares_bf16(size_t parts, double *sums, const struct dt_squares_part *part,
+                             struct dt_stream *s)
+{
+    sum_squares(DT_BF16, parts, sums, part, s);
 }
 
 static void cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
@@ -175,7 +188,7 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .add = add_##T,                                         \
         .dropout = dropout_##T,                                 \
         .adamw = adamw_##T,                                     \
-        .sum_squares = sum_squares,                             \
+        .sum_squares = sum_squares_##T,                         \
         .cast = cast,                                           \
         .round_to = round_to,                                   \
         .nf4_expand = nf4_expand_##T,                           \

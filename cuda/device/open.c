@@ -134,7 +134,7 @@ static int open_stream(struct dt_cuda_gpu *g, const struct dt_device_wish *w, st
     if (e == cudaSuccess)
         e = open_events(g);
     if (e == cudaSuccess)
-        e = cudaHostAlloc((void **)&s->host, sizeof *s->host, cudaHostAllocDefault);
+        e = cudaHostAlloc((void **)&s->host, DT_PARTS_MOST * sizeof *s->host, cudaHostAllocDefault);
     if (e != cudaSuccess)
         return dt_cuda_fail(e, g->name, err);
     s->scratch_bytes = DT_CUDA_SCRATCH;

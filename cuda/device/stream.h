@@ -22,7 +22,7 @@ struct dt_stream {
      */
     void *scratch;
     size_t scratch_bytes;
-    double *host;         /* pinned: one result that the host waits for */
+    double *host;         /* pinned: DT_PARTS_MOST results that the host waits for */
     struct dt_err failed; /* the first failure of an op; dt_device_sync() tells it */
 };
 

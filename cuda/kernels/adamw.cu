@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimizer's step over n elements of a shard: master weights and both moments in float are
- * read, moved on and written in one pass, and so are the parameters that the model computes with,
- * rounded to its type to nearest or by chance (ops/by_chance.h: the same bits as on a CPU). */
+/* The optimizer's step over the parts of a shard, many in one launch: master weights and both
+ * moments in float are read, moved on and written in one pass, with gradients as the model has
+ * them, and so are the parameters that the model computes with, rounded to its type to nearest or
+ * by chance (ops/by_chance.h: the same bits as on a CPU). */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 #include "worker_runtime/ops/by_chance.h"
@@ -9,7 +10,9 @@
 namespace
 {
 
-enum { THREADS = 256 };
+/* A block moves BLOCK elements, the last of a part fewer. What MOST parts and the rest take goes
+ * with the launch: 4 KiB of that are taken by every driver. */
+enum { THREADS = 256, BLOCK = 1 << 12, MOST = 50 };
 
 /* What is done to a master weight on its way to the model. */
 enum rounding { KEEP, TO_BF16, TO_F16, BF16_BY_CHANCE, F16_BY_CHANCE };
@@ -17,18 +20,28 @@ enum rounding { KEEP, TO_BF16, TO_F16, BF16_BY_CHANCE, F16_BY_CHANCE };
 /* struct dt_adamw with what is the same for all elements computed before. */
 struct step {
     float beta1, beta2, rest1, rest2; /* rest: 1 - beta */
-    float grad_scale, eps, rate;      /* rate: lr without m's bias */
-    float root;                       /* of what v lacks */
-    float decay, pull;                /* of the weight itself; into the gradient */
-    enum rounding rounding;
-    uint64_t chance;
+    float grad_scale, eps;
+    float root; /* of what v lacks */
 };
 
-template <class E> struct shard {
+/* The same of struct dt_adamw_part. */
+template <class E> struct part {
     size_t n;
     float *master, *exp_avg, *exp_avg_sq;
     E *params; /* NULL: they are master */
-    const float *grads;
+    const E *grads;
+    uint64_t chance;
+    float rate, decay,
+        pull;       /* rate: lr without m's bias; of the weight itself; into the gradient */
+    unsigned first; /* block */
+    enum rounding rounding;
+    bool aligned; /* for four elements at a time */
+};
+
+template <class E> struct table {
+    step a;
+    unsigned parts, blocks;
+    part<E> part_of[MOST];
 };
 
 /* COUNT elements that are read and written as one. */
@@ -54,28 +67,30 @@ __device__ inline float rounded(float x, enum rounding how, uint64_t chance, siz
 
 /* As the reference says it, in float. Which products are joined with additions is not left to the
  * compiler, so that an element's bits do not hang on whether it is alone or one of a few. */
-__device__ inline void move(const step &a, float grad, float *master, float *m, float *v)
+template <class E>
+__device__ inline void move(const step &a, const part<E> &s, float grad, float *master, float *m,
+                            float *v)
 {
-    float g = fmaf(grad, a.grad_scale, a.pull * *master);
+    float g = fmaf(grad, a.grad_scale, s.pull * *master);
     *m = fmaf(a.beta1, *m, a.rest1 * g);
     *v = fmaf(a.beta2, *v, a.rest2 * g * g);
-    float by = a.rate * *m / fmaf(sqrtf(*v), a.root, a.eps);
-    *master -= fmaf(a.decay, *master, by);
+    float by = s.rate * *m / fmaf(sqrtf(*v), a.root, a.eps);
+    *master -= fmaf(s.decay, *master, by);
 }
 
 template <class E, int COUNT>
-__device__ inline void move_at(size_t at, const step &a, const shard<E> &s)
+__device__ inline void move_at(size_t at, const step &a, const part<E> &s)
 {
     using floats = together<float, COUNT>;
-    floats g = *reinterpret_cast<const floats *>(s.grads + at);
+    together<E, COUNT> g = *reinterpret_cast<const together<E, COUNT> *>(s.grads + at);
     floats p = *reinterpret_cast<const floats *>(s.master + at);
     floats m = *reinterpret_cast<const floats *>(s.exp_avg + at);
     floats v = *reinterpret_cast<const floats *>(s.exp_avg_sq + at);
     together<E, COUNT> params;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        move(a, g.at[i], &p.at[i], &m.at[i], &v.at[i]);
-        params.at[i] = dt_from_float<E>(rounded(p.at[i], a.rounding, a.chance, at + i));
+        move(a, s, dt_to_float(g.at[i]), &p.at[i], &m.at[i], &v.at[i]);
+        params.at[i] = dt_from_float<E>(rounded(p.at[i], s.rounding, s.chance, at + i));
     }
     *reinterpret_cast<floats *>(s.master + at) = p;
     *reinterpret_cast<floats *>(s.exp_avg + at) = m;
@@ -84,22 +99,40 @@ __device__ inline void move_at(size_t at, const step &a, const shard<E> &s)
         *reinterpret_cast<together<E, COUNT> *>(s.params + at) = params;
 }
 
-template <class E, int COUNT> __global__ void __launch_bounds__(THREADS) adamw(step a, shard<E> s)
+/* The part that this block works on: the last one that begins with it, or before it. */
+template <class E> __device__ inline unsigned find(const table<E> &t)
 {
-    size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x, groups = s.n / COUNT;
-    for (size_t g = first; g < groups; g += stride)
-        move_at<E, COUNT>(g * COUNT, a, s);
-    if (groups * COUNT + first < s.n)
-        move_at<E, 1>(groups * COUNT + first, a, s);
+    unsigned at = 0, end = t.parts;
+    while (end - at > 1) {
+        unsigned middle = (at + end) / 2;
+        if (t.part_of[middle].first <= blockIdx.x)
+            at = middle;
+        else
+            end = middle;
+    }
+    return at;
 }
 
-enum rounding rounding_of(const struct dt_adamw *a)
+template <class E>
+__global__ void __launch_bounds__(THREADS) adamw(const __grid_constant__ table<E> t)
 {
-    if (a->model_type == DT_BF16)
-        return a->chance ? BF16_BY_CHANCE : TO_BF16;
-    if (a->model_type == DT_F16)
-        return a->chance ? F16_BY_CHANCE : TO_F16;
+    constexpr int COUNT = 4;
+    const part<E> &s = t.part_of[find(t)];
+    size_t from = static_cast<size_t>(blockIdx.x - s.first) * BLOCK;
+    size_t to = s.n - from < BLOCK ? s.n : from + BLOCK;
+    size_t whole = s.aligned ? to - (to - from) % COUNT : from;
+    for (size_t i = from + threadIdx.x * COUNT; i < whole; i += THREADS * COUNT)
+        move_at<E, COUNT>(i, t.a, s);
+    for (size_t i = whole + threadIdx.x; i < to; i += THREADS)
+        move_at<E, 1>(i, t.a, s);
+}
+
+enum rounding rounding_of(enum dt_dtype type, bool by_chance)
+{
+    if (type == DT_BF16)
+        return by_chance ? BF16_BY_CHANCE : TO_BF16;
+    if (type == DT_F16)
+        return by_chance ? F16_BY_CHANCE : TO_F16;
     return KEEP;
 }
 
@@ -112,37 +145,75 @@ step step_of(const struct dt_adamw *a)
     s.rest2 = 1 - a->beta2;
     s.grad_scale = a->grad_scale;
     s.eps = a->eps;
-    s.rate = a->lr / a->bias1;
     s.root = 1 / sqrtf(a->bias2);
-    s.decay = a->decoupled ? a->lr * a->weight_decay : 0;
-    s.pull = a->decoupled ? 0 : a->weight_decay;
-    s.rounding = rounding_of(a);
-    s.chance = dt_mix(a->chance) + a->chance_at;
     return s;
 }
 
-template <class E> cudaError_t run(const step &a, const shard<E> &s, cudaStream_t stream)
+template <class E> part<E> part_of(const struct dt_adamw *a, const struct dt_adamw_part *p)
 {
-    constexpr int COUNT = 4;
-    bool aligned = dt_aligned16(s.master, s.exp_avg, s.exp_avg_sq, s.grads) &&
-                   reinterpret_cast<uintptr_t>(s.params) % (COUNT * sizeof(E)) == 0;
-    if (aligned)
-        return dt_launch(adamw<E, COUNT>, dim3(dt_blocks(s.n, THREADS * COUNT)), dim3(THREADS), 0,
-                         stream, a, s);
-    return dt_launch(adamw<E, 1>, dim3(dt_blocks(s.n, THREADS)), dim3(THREADS), 0, stream, a, s);
+    constexpr size_t FOUR = 4 * sizeof(E);
+    part<E> s = {};
+    s.n = p->count;
+    s.master = p->master;
+    s.exp_avg = p->exp_avg;
+    s.exp_avg_sq = p->exp_avg_sq;
+    s.params = p->params == p->master ? nullptr : static_cast<E *>(p->params);
+    s.grads = static_cast<const E *>(p->grads);
+    s.chance = dt_mix(p->chance) + p->chance_at;
+    s.rate = p->lr / a->bias1;
+    s.decay = a->decoupled ? p->lr * p->weight_decay : 0;
+    s.pull = a->decoupled ? 0 : p->weight_decay;
+    s.rounding = rounding_of(a->model_type, p->chance != 0);
+    s.aligned = dt_aligned16(s.master, s.exp_avg, s.exp_avg_sq) &&
+                reinterpret_cast<uintptr_t>(s.params) % FOUR == 0 &&
+                reinterpret_cast<uintptr_t>(s.grads) % FOUR == 0;
+    return s;
+}
+
+/* Parts from *NEXT on that go into one launch: MOST, and as many blocks as a grid has. */
+template <class E>
+table<E> next_table(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *p,
+                    size_t *next)
+{
+    table<E> t = {};
+    t.a = step_of(a);
+    for (; *next < parts && t.parts < MOST; ++*next) {
+        size_t blocks = dt_divide_up(p[*next].count, BLOCK);
+        if (blocks > INT32_MAX - t.blocks)
+            break;
+        if (blocks == 0)
+            continue;
+        t.part_of[t.parts] = part_of<E>(a, &p[*next]);
+        t.part_of[t.parts++].first = t.blocks;
+        t.blocks += static_cast<unsigned>(blocks);
+    }
+    return t;
+}
+
+template <class E>
+cudaError_t run(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *p,
+                cudaStream_t stream)
+{
+    static_assert(sizeof(table<E>) <= 4096, "what a launch takes along");
+    for (size_t next = 0; next < parts;) {
+        size_t before = next;
+        table<E> t = next_table<E>(a, parts, p, &next);
+        if (next == before)
+            return cudaErrorInvalidValue; /* more than any device holds */
+        if (t.parts == 0)
+            continue;
+        cudaError_t e = dt_launch(adamw<E>, dim3(t.blocks), dim3(THREADS), 0, stream, t);
+        if (e != cudaSuccess)
+            return e;
+    }
+    return cudaSuccess;
 }
 
 } // namespace
 
-cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t n, float *master,
-                          float *exp_avg, float *exp_avg_sq, void *params, const float *grads,
-                          struct dt_stream *s)
+cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t parts,
+                          const struct dt_adamw_part *part, struct dt_stream *s)
 {
-    if (n == 0)
-        return cudaSuccess;
-    return dt_with_elem(elem, [=](auto one) {
-        using E = decltype(one);
-        E *to = params == master ? nullptr : static_cast<E *>(params);
-        return run<E>(step_of(a), {n, master, exp_avg, exp_avg_sq, to, grads}, s->compute);
-    });
+    return dt_with_elem(elem,
+                        [=](auto one) { return run<decltype(one)>(a, parts, part, s->compute); });
 }

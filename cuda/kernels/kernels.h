@@ -109,12 +109,12 @@ cudaError_t dt_cuda_magnitude_backward(enum dt_dtype elem, const struct dt_magni
                                        const void *sum, const void *dout, struct dt_stream *s);
 
 /* adamw.cu */
-cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t n, float *master,
-                          float *exp_avg, float *exp_avg_sq, void *params, const float *grads,
-                          struct dt_stream *s);
+cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t parts,
+                          const struct dt_adamw_part *part, struct dt_stream *s);
 
-/* squares.cu: waits. */
-cudaError_t dt_cuda_sum_squares(size_t n, double *out, const float *x, struct dt_stream *s);
+/* squares.cu: waits. SUMS are untouched when something fails. */
+cudaError_t dt_cuda_sum_squares(enum dt_dtype elem, size_t parts, double *sums,
+                                const struct dt_squares_part *part, struct dt_stream *s);
 
 #ifdef __cplusplus
 }

@@ -3,9 +3,10 @@
  * has no meaning to a C++ compiler for the host is written with the names below, so that the same
  * files can also be compiled for tests/gpu/emulator, which has a cuda/kernels/launch.cuh of its own
  * and runs a kernel's threads one after another on a CPU. What a kernel may use beside plain C++17
- * and these names: __global__, __device__, __launch_bounds__, __restrict__, threadIdx, blockIdx,
- * blockDim, gridDim, __syncthreads(), __syncwarp(), __shfl_{xor,down,up,}_sync(), __ballot_sync(),
- * atomicAdd() of int and float, the math functions of <math.h> (expf, exp2f, tanhf, rsqrtf, fmaxf,
+ * and these names: __global__, __device__, __launch_bounds__, __grid_constant__, __restrict__,
+ * threadIdx, blockIdx, blockDim, gridDim, __syncthreads(), __syncwarp(),
+ * __shfl_{xor,down,up,}_sync(), __ballot_sync(), atomicAdd() of int and float, the math functions
+ * of <math.h> (expf, exp2f, tanhf, rsqrtf, fmaxf,
  * ...), and <cuda_bf16.h>'s conversions __bfloat162float(), __float2bfloat16_rn(). All threads of a
  * block call __syncthreads(), and all 32 of a warp each shuffle.
  *

@@ -24,48 +24,78 @@ static void each_size(struct gpu_kit *g, void (*story)(struct gpu_kit *g, size_t
     g->shift = 0;
 }
 
-static const struct dt_adamw usual = {.lr = 0.01f,
-                                      .beta1 = 0.9f,
-                                      .beta2 = 0.95f,
-                                      .eps = 1e-8f,
-                                      .weight_decay = 0.1f,
-                                      .bias1 = 0.19f,
-                                      .bias2 = 0.1f,
-                                      .grad_scale = 0.5f};
+static const struct dt_adamw usual = {
+    .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .bias1 = 0.19f, .bias2 = 0.1f, .grad_scale = 0.5f};
 
-/* PARAMS is what the reference makes of the master weights that the GPU found. */
-static void check_params(struct gpu_kit *g, const struct dt_adamw *a, size_t n, const void *params,
-                         const void *master)
+/* PART's params are what the reference makes of the master weights that the GPU found. */
+static void check_params(struct gpu_kit *g, const struct dt_adamw *a,
+                         const struct dt_adamw_part *part)
 {
     struct dt_adamw still = *a;
-    float *p = gpu_down_float(g, n, master), *zeros = kit_alloc(&g->k, n * 4);
-    float *want = kit_alloc(&g->k, n * 4);
-    still.lr = 0;
+    size_t n = part->count;
+    float *zeros = kit_alloc(&g->k, n * 4), *want = kit_alloc(&g->k, n * 4);
+    struct dt_adamw_part p = {n,
+                              gpu_down_float(g, n, part->master),
+                              zeros,
+                              zeros,
+                              want,
+                              zeros,
+                              0,
+                              0,
+                              part->chance,
+                              part->chance_at};
     still.eps = still.bias1 = still.bias2 = 1;
     still.decoupled = true;
-    ref->adamw(&still, n, p, zeros, zeros, want, zeros, NULL);
-    kit_near("params", n, gpu_down(g, n, params), gpu_rounded(g, n, want), 0);
+    ref->adamw(&still, 1, &p, NULL);
+    kit_near("params", n, gpu_down(g, n, part->params), gpu_rounded(g, n, want), 0);
 }
 
-static void one_step(struct gpu_kit *g, const struct dt_adamw *a, size_t n, bool in_place)
+/* N numbers of a step: second moments are squares. */
+static struct dt_adamw_part numbers(struct gpu_kit *g, size_t n)
+{
+    struct dt_adamw_part p = {.count = n,
+                              .master = kit_numbers(&g->k, n),
+                              .exp_avg = kit_numbers(&g->k, n),
+                              .exp_avg_sq = kit_numbers(&g->k, n),
+                              .params = kit_alloc(&g->k, n * 4),
+                              .grads = gpu_numbers(g, n),
+                              .lr = 0.01f,
+                              .weight_decay = 0.1f};
+    for (size_t i = 0; i < n; i++)
+        p.exp_avg_sq[i] *= p.exp_avg_sq[i];
+    return p;
+}
+
+/* P of the host, on the device. */
+static struct dt_adamw_part up(struct gpu_kit *g, const struct dt_adamw_part *p)
+{
+    struct dt_adamw_part there = *p;
+    there.master = gpu_up_float(g, p->count, p->master);
+    there.exp_avg = gpu_up_float(g, p->count, p->exp_avg);
+    there.exp_avg_sq = gpu_up_float(g, p->count, p->exp_avg_sq);
+    there.params = gpu_up(g, p->count, NULL);
+    there.grads = gpu_up(g, p->count, p->grads);
+    return there;
+}
+
+static void one_step(struct gpu_kit *g, const struct dt_adamw *a, uint64_t chance, size_t n,
+                     bool in_place)
 {
     CHECK_ROW("decoupled %d type %d chance %d in place %d", a->decoupled, a->model_type,
-              a->chance != 0, in_place);
-    float *p = kit_numbers(&g->k, n), *m = kit_numbers(&g->k, n), *v = kit_numbers(&g->k, n);
-    float *grads = kit_numbers(&g->k, n), *out = kit_alloc(&g->k, n * 4);
-    for (size_t i = 0; i < n; i++)
-        v[i] *= v[i];
-    void *dp = gpu_up_float(g, n, p), *dm = gpu_up_float(g, n, m), *dv = gpu_up_float(g, n, v);
-    void *dgrads = gpu_up_float(g, n, grads), *params = in_place ? dp : gpu_up(g, n, NULL);
-    g->ops->adamw(a, n, dp, dm, dv, params, dgrads, g->s);
-    ref->adamw(a, n, p, m, v, out, grads, NULL);
+              chance != 0, in_place);
+    struct dt_adamw_part p = numbers(g, n), is = up(g, &p);
+    p.chance = is.chance = chance;
+    if (in_place)
+        is.params = is.master;
+    g->ops->adamw(a, 1, &is, g->s);
+    ref->adamw(a, 1, &p, NULL);
     /* Where the second moment is all but 0 a step is 30, and as exact as a float of that size. */
-    gpu_near_float(g, "master", n, dp, p, 2e-6);
-    gpu_near_float(g, "exp_avg", n, dm, m, 5e-7);
-    gpu_near_float(g, "exp_avg_sq", n, dv, v, 5e-7);
-    gpu_near_float(g, "grads untouched", n, dgrads, grads, 0);
+    gpu_near_float(g, "master", n, is.master, p.master, 2e-6);
+    gpu_near_float(g, "exp_avg", n, is.exp_avg, p.exp_avg, 5e-7);
+    gpu_near_float(g, "exp_avg_sq", n, is.exp_avg_sq, p.exp_avg_sq, 5e-7);
+    kit_near("grads untouched", n, gpu_down(g, n, is.grads), p.grads, 0);
     if (!in_place)
-        check_params(g, a, n, params, dp);
+        check_params(g, a, &is);
 }
 
 static void steps_of(struct gpu_kit *g, size_t n)
@@ -77,11 +107,11 @@ static void steps_of(struct gpu_kit *g, size_t n)
                        : how / 2 == 2 ? DT_BF16
                        : how / 2 == 3 ? DT_F16
                                       : DT_BF16;
-        a.chance = how / 2 >= 3 ? 77 + (uint64_t)how : 0;
+        uint64_t chance = how / 2 >= 3 ? 77 + (uint64_t)how : 0;
         bool in_place = how / 2 == 1;
         if (in_place && g->elem != DT_F32)
             continue;
-        one_step(g, &a, n, in_place);
+        one_step(g, &a, chance, n, in_place);
     }
 }
 
@@ -101,8 +131,6 @@ static void decays(struct gpu_kit *g)
 {
     enum { N = 4096 };
     struct dt_adamw a = usual;
-    a.lr = 1e-6f;
-    a.weight_decay = 0.025f;
     a.decoupled = true;
     a.model_type = DT_F32;
     float *p = kit_alloc(&g->k, N * 4), *m = kit_alloc(&g->k, N * 4), *v = kit_alloc(&g->k, N * 4);
@@ -113,11 +141,11 @@ static void decays(struct gpu_kit *g)
         v[i] = 1;
         zeros[i] = 0;
     }
-    void *dp = gpu_up_float(g, N, p), *dm = gpu_up_float(g, N, m), *dv = gpu_up_float(g, N, v);
-    void *dg = gpu_up_float(g, N, zeros), *params = gpu_up(g, N, NULL);
-    g->ops->adamw(&a, N, dp, dm, dv, params, dg, g->s);
-    ref->adamw(&a, N, p, m, v, out, zeros, NULL);
-    const float *is = gpu_down_float(g, N, dp);
+    struct dt_adamw_part want = {N, p, m, v, out, zeros, 1e-6f, 0.025f, 0, 0};
+    struct dt_adamw_part there = up(g, &want);
+    g->ops->adamw(&a, 1, &there, g->s);
+    ref->adamw(&a, 1, &want, NULL);
+    const float *is = gpu_down_float(g, N, there.master);
     double off = 0;
     for (size_t i = 0; i < N; i++)
         off += (double)is[i] - (double)p[i];
@@ -137,7 +165,6 @@ static void chances(struct gpu_kit *g)
 {
     enum { N = 40001 };
     struct dt_adamw a = usual;
-    a.lr = 0;
     a.decoupled = true;
     float *x = kit_alloc(&g->k, N * 4), *zeros = kit_alloc(&g->k, N * 4);
     float *want = kit_alloc(&g->k, N * 4);
@@ -147,14 +174,12 @@ static void chances(struct gpu_kit *g)
         for (size_t i = 0; i < N; i++)
             x[i] = third;
         a.model_type = (enum dt_dtype)type;
-        a.chance = UINT64_MAX - 5;
-        void *dx = gpu_up_float(g, N, x), *dm = gpu_up_float(g, N, zeros);
-        void *dv = gpu_up_float(g, N, zeros), *dg = gpu_up_float(g, N, zeros);
-        void *params = gpu_up(g, N, NULL);
-        g->ops->adamw(&a, N, dx, dm, dv, params, dg, g->s);
-        ref->adamw(&a, N, x, zeros, zeros, want, zeros, NULL);
-        gpu_near_float(g, "master untouched", N, dx, x, 0);
-        float *is = gpu_down(g, N, params);
+        struct dt_adamw_part p = {N, x, zeros, zeros, want, zeros, 0, 0, UINT64_MAX - 5, 0};
+        struct dt_adamw_part there = up(g, &p);
+        g->ops->adamw(&a, 1, &there, g->s);
+        ref->adamw(&a, 1, &p, NULL);
+        gpu_near_float(g, "master untouched", N, there.master, x, 0);
+        float *is = gpu_down(g, N, there.params);
         CHECK_BYTES(is, N * 4, want, N * 4);
         size_t ups = 0;
         for (size_t i = 0; i < N; i++) {
@@ -171,24 +196,101 @@ TEST(rounding_by_chance_has_the_bits_of_the_reference)
     gpu_each(chances);
 }
 
+/* COUNT elements of P from AT on. */
+static struct dt_adamw_part slice(const struct gpu_kit *g, const struct dt_adamw_part *p, size_t at,
+                                  size_t count)
+{
+    struct dt_adamw_part some = *p;
+    some.count = count;
+    some.master += at;
+    some.exp_avg += at;
+    some.exp_avg_sq += at;
+    some.params = (char *)p->params + at * gpu_size(g);
+    some.grads = (const char *)p->grads + at * gpu_size(g);
+    return some;
+}
+
+/* To the bit, what nobody wrote included. */
+static void same_part(struct gpu_kit *g, const struct dt_adamw_part *a,
+                      const struct dt_adamw_part *b)
+{
+    size_t n = a->count, bytes = n * sizeof(float);
+    CHECK_BYTES(gpu_down_float(g, n, a->master), bytes, gpu_down_float(g, n, b->master), bytes);
+    CHECK_BYTES(gpu_down_float(g, n, a->exp_avg), bytes, gpu_down_float(g, n, b->exp_avg), bytes);
+    CHECK_BYTES(gpu_down_float(g, n, a->exp_avg_sq), bytes, gpu_down_float(g, n, b->exp_avg_sq),
+                bytes);
+    CHECK_BYTES(gpu_down(g, n, a->params), bytes, gpu_down(g, n, b->params), bytes);
+}
+
+/* More parts than go into one launch, of all sizes and alignments, each with a rate, decay and
+ * chance of its own: each has the bits that it has alone. */
+static void many(struct gpu_kit *g)
+{
+    enum { PARTS = 120, SIZES = 7, ROOM = 40 };
+    static const size_t sizes[SIZES] = {0, 1, 7, 16, 300, 4096, 5003};
+    static const size_t shifts[] = {0, 1, 4};
+    struct dt_adamw a = usual;
+    a.model_type = DT_BF16;
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
+        struct dt_adamw_part together[PARTS], alone[PARTS];
+        g->shift = shifts[i];
+        for (size_t j = 0; j < SIZES; j++) {
+            struct dt_adamw_part p = numbers(g, sizes[j]);
+            together[j] = up(g, &p);
+            alone[j] = up(g, &p);
+        }
+        /* The others stand in a row with something between them: there is room for few arrays. */
+        struct dt_adamw_part p = numbers(g, ROOM * PARTS), all = up(g, &p), each = up(g, &p);
+        for (size_t j = SIZES; j < PARTS; j++) {
+            together[j] = slice(g, &all, ROOM * j, 1 + j % ROOM);
+            alone[j] = slice(g, &each, ROOM * j, 1 + j % ROOM);
+        }
+        for (size_t j = 0; j < PARTS; j++) {
+            together[j].lr = alone[j].lr = 0.001f * (float)(1 + j);
+            together[j].weight_decay = alone[j].weight_decay = j % 3 == 0 ? 0 : 0.1f;
+            together[j].chance = alone[j].chance = j % 2 == 0 ? 0 : 1000 + j;
+            g->ops->adamw(&a, 1, &alone[j], g->s);
+        }
+        g->ops->adamw(&a, PARTS, together, g->s);
+        for (size_t j = 0; j < PARTS; j++) {
+            CHECK_ROW("part %zu of %zu elements, shift %zu", j, together[j].count, g->shift);
+            same_part(g, &together[j], &alone[j]);
+        }
+        same_part(g, &all, &each); /* and what is between them is as it was */
+        gpu_free(g);
+    }
+    g->shift = 0;
+}
+
+TEST(many_parts_are_moved_as_each_alone)
+{
+    gpu_each(many);
+}
+
+static void sum_squares(struct gpu_kit *g, size_t n, double *sum, const float *x)
+{
+    struct dt_squares_part p = {n, gpu_up(g, n, x)};
+    g->ops->sum_squares(1, sum, &p, g->s);
+}
+
 static void squares(struct gpu_kit *g)
 {
     static const size_t sizes[] = {0, 1, 1000, 16384, 50001};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t n = sizes[i];
-        float *x = kit_numbers(&g->k, n), odd[] = {NAN, -INFINITY};
+        float *x = gpu_numbers(g, n), odd[] = {NAN, -INFINITY};
         double is = -1, again = -1, wanted = -1;
         CHECK_ROW("%zu elements", n);
         g->shift = 0;
-        g->ops->sum_squares(n, &is, gpu_up_float(g, n, x), g->s);
+        sum_squares(g, n, &is, x);
         g->shift = 1;
-        g->ops->sum_squares(n, &again, gpu_up_float(g, n, x), g->s);
-        ref->sum_squares(n, &wanted, x, NULL);
+        sum_squares(g, n, &again, x);
+        ref->sum_squares(1, &wanted, &(struct dt_squares_part){n, x}, NULL);
         CHECK(fabs(is - wanted) <= 1e-12 * wanted);
         CHECK_BYTES(&is, sizeof is, &again, sizeof again);
         for (int what = 0; what < 2 && n; what++) {
             x[n / 2] = odd[what];
-            g->ops->sum_squares(n, &is, gpu_up_float(g, n, x), g->s);
+            sum_squares(g, n, &is, x);
             CHECK(what == 0 ? isnan(is) : isinf(is));
         }
         gpu_free(g);
@@ -199,4 +301,34 @@ static void squares(struct gpu_kit *g)
 TEST(the_sum_of_squares_tells_of_infinities)
 {
     gpu_each(squares);
+}
+
+/* As many parts as a call takes, more than go into one launch: each sum has the bits that it has
+ * alone, and what is no number stays in its part. */
+static void many_squares(struct gpu_kit *g)
+{
+    enum { N = 70000 };
+    struct dt_squares_part part[DT_PARTS_MOST];
+    double together[DT_PARTS_MOST], alone;
+    float *x = gpu_numbers(g, N);
+    x[N - 1] = NAN;
+    const char *there = gpu_up(g, N, x);
+    for (size_t i = 0; i < DT_PARTS_MOST; i++) {
+        size_t from = i * 64 + i % 3;
+        part[i] = (struct dt_squares_part){i % 50 == 7 ? 0 : (i % 9 + 1) * 5000 - i,
+                                           there + from * gpu_size(g)};
+    }
+    part[99] = (struct dt_squares_part){1, there + (N - 1) * gpu_size(g)};
+    g->ops->sum_squares(DT_PARTS_MOST, together, part, g->s);
+    for (size_t i = 0; i < DT_PARTS_MOST; i++) {
+        CHECK_ROW("part %zu of %zu elements", i, part[i].count);
+        g->ops->sum_squares(1, &alone, &part[i], g->s);
+        CHECK(i == 99 ? isnan(together[i]) && isnan(alone) : together[i] == alone);
+    }
+    gpu_free(g);
+}
+
+TEST(many_parts_are_summed_as_each_alone)
+{
+    gpu_each(many_squares);
 }

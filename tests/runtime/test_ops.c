@@ -1049,16 +1049,28 @@ TEST(a_word_of_another_rank_is_zeros)
     on_each_table(words_elsewhere);
 }
 
+/* What P has from AT on, of other arrays. */
+static struct dt_adamw_part rest_of(const struct dt_adamw_part *p, size_t at, float *master,
+                                    float *exp_avg, float *exp_avg_sq, float *params)
+{
+    struct dt_adamw_part rest = *p;
+    rest.count -= at;
+    rest.master = master + at;
+    rest.exp_avg = exp_avg + at;
+    rest.exp_avg_sq = exp_avg_sq + at;
+    rest.params = params + at;
+    rest.grads = (const float *)p->grads + at;
+    return rest;
+}
+
 static void optimizer(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 {
     static const size_t sizes[] = {0, 1, 17, 1025, 40000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] * 4; i++) {
         size_t n = sizes[i / 4];
-        struct dt_adamw a = {.lr = 0.01f,
-                             .beta1 = 0.9f,
+        struct dt_adamw a = {.beta1 = 0.9f,
                              .beta2 = 0.95f,
                              .eps = 1e-8f,
-                             .weight_decay = 0.1f,
                              .bias1 = 0.19f,
                              .bias2 = 0.1f,
                              .grad_scale = 0.5f,
@@ -1070,8 +1082,11 @@ static void optimizer(const struct dt_ops *ops, struct dt_stream *s, struct kit 
         for (size_t e = 0; e < n; e++)
             v[e] *= v[e];
         float *p2 = kit_copy(k, n, p), *m2 = kit_copy(k, n, m), *v2 = kit_copy(k, n, v);
-        ops->adamw(&a, n, p, m, v, out, g, s);
-        ref->adamw(&a, n, p2, m2, v2, out2, g, NULL);
+        struct dt_adamw_part is[] = {{n / 3, p, m, v, out, g, 0.01f, 0.1f, 0, 0}, {0}};
+        struct dt_adamw_part wanted = {n, p2, m2, v2, out2, g, 0.01f, 0.1f, 0, 0};
+        is[1] = rest_of(&wanted, n / 3, p, m, v, out);
+        ops->adamw(&a, 2, is, s);
+        ref->adamw(&a, 1, &wanted, NULL);
         kit_near("master", n, p, p2, 5e-7);
         kit_near("exp_avg", n, m, m2, 5e-7);
         kit_near("exp_avg_sq", n, v, v2, 5e-7);
@@ -1092,11 +1107,9 @@ static void small_decay(const struct dt_ops *ops, struct dt_stream *s, struct ki
 {
     enum { N = 4096 };
     size_t bytes = N * sizeof(float);
-    struct dt_adamw a = {.lr = 1e-6f,
-                         .beta1 = 0.9f,
+    struct dt_adamw a = {.beta1 = 0.9f,
                          .beta2 = 0.95f,
                          .eps = 1e-8f,
-                         .weight_decay = 0.025f,
                          .bias1 = 0.19f,
                          .bias2 = 0.1f,
                          .grad_scale = 1,
@@ -1112,8 +1125,10 @@ static void small_decay(const struct dt_ops *ops, struct dt_stream *s, struct ki
         no_grads[i] = 0;
     }
     float *p2 = kit_copy(k, N, p), *m2 = kit_copy(k, N, m), *v2 = kit_copy(k, N, v);
-    ops->adamw(&a, N, p, m, v, out, no_grads, s);
-    ref->adamw(&a, N, p2, m2, v2, out, no_grads, NULL);
+    struct dt_adamw_part is = {N, p, m, v, out, no_grads, 1e-6f, 0.025f, 0, 0};
+    struct dt_adamw_part wanted = {N, p2, m2, v2, out, no_grads, 1e-6f, 0.025f, 0, 0};
+    ops->adamw(&a, 1, &is, s);
+    ref->adamw(&a, 1, &wanted, NULL);
     for (size_t i = 0; i < N; i++)
         off += (double)p[i] - (double)p2[i];
     CHECK_ROW("off by %g on average; the decay is 2e-8", off / N);
@@ -1137,11 +1152,16 @@ static void round_by(const struct dt_ops *ops, struct dt_stream *s, struct kit *
                          .bias2 = 1,
                          .grad_scale = 1,
                          .decoupled = true,
-                         .model_type = type,
-                         .chance = chance};
+                         .model_type = type};
     size_t bytes = n * sizeof(float);
-    ops->adamw(&a, n, kit_copy(k, n, x), kit_alloc(k, bytes), kit_alloc(k, bytes), params,
-               kit_alloc(k, bytes), s);
+    struct dt_adamw_part p = {.count = n,
+                              .master = kit_copy(k, n, x),
+                              .exp_avg = kit_alloc(k, bytes),
+                              .exp_avg_sq = kit_alloc(k, bytes),
+                              .params = params,
+                              .grads = kit_alloc(k, bytes),
+                              .chance = chance};
+    ops->adamw(&a, 1, &p, s);
 }
 
 /* Many roundings of one number, a third of the way from one 16-bit number to the next. */
@@ -1216,18 +1236,21 @@ static void squares(const struct dt_ops *ops, struct dt_stream *s, struct kit *k
     static const size_t sizes[] = {0, 1, 1000, 65536, 200001};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         float *x = kit_numbers(k, sizes[i]);
-        double is = -1, wanted = -1;
+        double is = -1, wanted = -1, two[2] = {-1, -1};
+        struct dt_squares_part all = {sizes[i], x}, twice[] = {all, all};
         CHECK_ROW("%zu elements", sizes[i]);
-        ops->sum_squares(sizes[i], &is, x, s);
-        ref->sum_squares(sizes[i], &wanted, x, NULL);
+        ops->sum_squares(1, &is, &all, s);
+        ref->sum_squares(1, &wanted, &all, NULL);
         CHECK(fabs(is - wanted) <= 1e-12 * wanted);
+        ops->sum_squares(2, two, twice, s);
+        CHECK(two[0] == is && two[1] == is);
         if (sizes[i] == 0)
             continue;
         x[sizes[i] / 2] = NAN;
-        ops->sum_squares(sizes[i], &is, x, s);
+        ops->sum_squares(1, &is, &all, s);
         CHECK(isnan(is));
         x[sizes[i] / 2] = -INFINITY;
-        ops->sum_squares(sizes[i], &is, x, s);
+        ops->sum_squares(1, &is, &all, s);
         CHECK(isinf(is));
     }
 }

@@ -35,8 +35,11 @@ Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE,
                    all_heads=SIZE, first_head=SIZE, keys_from=SIZE, keys_to=SIZE, joins=BOOL)
 CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT,
                        weights=P)
-AdamW = struct(lr=FLOAT, beta1=FLOAT, beta2=FLOAT, eps=FLOAT, weight_decay=FLOAT, bias1=FLOAT,
-               bias2=FLOAT, grad_scale=FLOAT, decoupled=BOOL, model_type=INT, chance=ctypes.c_uint64)
+AdamW = struct(beta1=FLOAT, beta2=FLOAT, eps=FLOAT, bias1=FLOAT, bias2=FLOAT, grad_scale=FLOAT,
+               decoupled=BOOL, model_type=INT)
+AdamWPart = struct(count=SIZE, master=P, exp_avg=P, exp_avg_sq=P, params=P, grads=P, lr=FLOAT,
+                   weight_decay=FLOAT, chance=ctypes.c_uint64, chance_at=ctypes.c_uint64)
+SquaresPart = struct(count=SIZE, x=P)
 
 # In the order of struct dt_ops.
 OPS = {
@@ -51,7 +54,7 @@ OPS = {
     "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
     "geglu_forward": [SIZE, P, P, P], "geglu_backward": [SIZE, P, P, P, P, P],
     "cross_entropy": [P, P, P, BOOL], "cross_entropy_sums": [P] * 3, "cross_entropy_join": [P, SIZE, P, P, P, BOOL],
-    "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P, P, P, P, P],
+    "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P],
     "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT], "nf4_expand": [P] * 2,
     "magnitude_norms": [P, SIZE, FLOAT, P, P, P], "magnitude_forward": [P] * 4, "magnitude_backward": [P] * 7,
 }
@@ -319,15 +322,17 @@ def adamw(ops, decoupled, model_type):
     master, m, v, params = raw(p).clone(), torch.zeros(n), torch.zeros(n), torch.empty(n)
     for step in range(1, 6):
         p.grad = torch.randn(n)
-        a = make(AdamW, lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay,
-                 bias1=1 - betas[0] ** step, bias2=1 - betas[1] ** step, grad_scale=0.25,
-                 decoupled=decoupled, model_type=model_type)
-        ops.adamw(a, n, master, m, v, params, p.grad * 4)
+        a = make(AdamW, beta1=betas[0], beta2=betas[1], eps=eps, bias1=1 - betas[0] ** step,
+                 bias2=1 - betas[1] ** step, grad_scale=0.25, decoupled=decoupled, model_type=model_type)
+        grads = p.grad * 4
+        part = make(AdamWPart, count=n, master=master, exp_avg=m, exp_avg_sq=v, params=params, grads=grads,
+                    lr=lr, weight_decay=decay)
+        ops.adamw(a, 1, part)
         optimizer.step()
     near("master", master, p, 2e-6)
     assert torch.equal(params, master.to(TORCH[model_type]).float()), "params are not rounded so"
     total = ctypes.c_double()
-    ops.sum_squares(n, ctypes.addressof(total), master)
+    ops.sum_squares(1, ctypes.addressof(total), make(SquaresPart, count=n, x=master))
     assert abs(total.value - master.double().pow(2).sum().item()) < 1e-9 * total.value
 
 

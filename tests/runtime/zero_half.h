@@ -20,14 +20,31 @@ static inline void half_add(size_t n, dt_elem *to_, const dt_elem *from_, struct
     }
 }
 
-static inline void half_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                              float *exp_avg_sq, dt_elem *params, const float *grads,
-                              struct dt_stream *s)
+static inline void half_adamw(const struct dt_adamw *a, size_t parts,
+                              const struct dt_adamw_part *part, struct dt_stream *s)
 {
-    float *out = calloc(n, sizeof *out);
-    dt_ops_reference.adamw(a, n, master, exp_avg, exp_avg_sq, out, grads, s);
-    dt_ops_reference.cast(n, params, DT_BF16, out, DT_F32, s);
-    free(out);
+    for (size_t i = 0; i < parts; i++) {
+        struct dt_adamw_part p = part[i];
+        float *grads = calloc(p.count, sizeof *grads), *out = calloc(p.count, sizeof *out);
+        dt_ops_reference.cast(p.count, grads, DT_F32, p.grads, DT_BF16, s);
+        p.grads = grads;
+        p.params = out;
+        dt_ops_reference.adamw(a, 1, &p, s);
+        dt_ops_reference.cast(p.count, part[i].params, DT_BF16, out, DT_F32, s);
+        free(out);
+        free(grads);
+    }
+}
+
+static inline void half_sum_squares(size_t parts, double *sums, const struct dt_squares_part *part,
+                                    struct dt_stream *s)
+{
+    for (size_t i = 0; i < parts; i++) {
+        float *x = calloc(part[i].count, sizeof *x);
+        dt_ops_reference.cast(part[i].count, x, DT_F32, part[i].x, DT_BF16, s);
+        dt_ops_reference.sum_squares(1, &sums[i], &(struct dt_squares_part){part[i].count, x}, s);
+        free(x);
+    }
 }
 
 static inline struct dt_ops half_ops(void)
@@ -36,6 +53,7 @@ static inline struct dt_ops half_ops(void)
     ops.elem = DT_BF16;
     ops.add = half_add;
     ops.adamw = half_adamw;
+    ops.sum_squares = half_sum_squares;
     return ops;
 }
 

@@ -19,7 +19,7 @@ DT_HALF uint64_t dt_mix(uint64_t z)
     return z ^ z >> 32;
 }
 
-/* The bits for element i, where START is dt_mix() of struct dt_adamw's chance. */
+/* The bits for element i, where START is dt_mix() of struct dt_adamw_part's chance. */
 DT_HALF uint32_t dt_chance_bits(uint64_t start, uint64_t i)
 {
     return (uint32_t)(dt_mix(start + i) >> 32);

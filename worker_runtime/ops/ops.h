@@ -168,16 +168,35 @@ struct dt_magnitude {
     const float *rnorms;       /* [width]: 1 / norm; 0 where that is 0 */
 };
 
+#define DT_PARTS_MOST 256 /* of one call of adamw, and of sum_squares */
+
+/* A step of the optimizer. */
 struct dt_adamw {
-    float lr, beta1, beta2, eps, weight_decay;
+    float beta1, beta2, eps;
     float bias1, bias2;       /* 1 - beta^step, or 1 without bias correction */
     float grad_scale;         /* gradients are multiplied by it: clipping and loss scale in one */
     bool decoupled;           /* AdamW; else the decay joins the gradient */
     enum dt_dtype model_type; /* what the updated parameters are rounded to */
+};
+
+/* Elements that stand in a row and that a step treats alike: COUNT of each array. Parts of one call
+ * do not overlap. */
+struct dt_adamw_part {
+    size_t count;
+    float *master, *exp_avg, *exp_avg_sq;
+    dt_elem *params; /* may be MASTER where both are floats of one value: a copy less */
+    const dt_elem *grads;
+    float lr, weight_decay;
     /* Not 0: rounded up or down by chance, up the more often the nearer it is, so that small
-     * updates are not lost; the chance of element i of a call is dt_chance_bits(dt_mix(chance),
+     * updates are not lost; the chance of element i of a part is dt_chance_bits(dt_mix(chance),
      * chance_at + i) of ops/by_chance.h, on every device. For 16 bits only. */
     uint64_t chance, chance_at;
+};
+
+/* Numbers whose squares are added up. */
+struct dt_squares_part {
+    size_t count;
+    const dt_elem *x;
 };
 
 /* Which experts each row goes through. A pick is one row with one of its experts: pick n * picks +
@@ -339,15 +358,16 @@ typedef void dt_sigmoid_forward_fn(size_t n, float *out, const dt_elem *x, struc
 typedef void dt_sigmoid_backward_fn(size_t n, dt_elem *dx, const float *out, const float *dout,
                                     struct dt_stream *s);
 
-/* Over float shards: master, moments; PARAMS gets the updated values rounded to model_type, as
- * dt_elem. It may be MASTER where both are floats of one value: a copy less. */
-typedef void dt_adamw_fn(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                         float *exp_avg_sq, dt_elem *params, const float *grads,
+/* Master and moments are floats; params get the updated values rounded to model_type, as dt_elem.
+ * An element's bits do not hang on the parts beside its own. */
+typedef void dt_adamw_fn(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *part,
                          struct dt_stream *s);
 
-/* *out = the sum of squares, in double and in blocks of fixed size; infinite or NaN when an
- * element is. Host memory: waits. */
-typedef void dt_sum_squares_fn(size_t n, double *out, const float *x, struct dt_stream *s);
+/* sums[i] = the sum of part i's squares, in double and in blocks of fixed size; infinite or NaN
+ * when an element is. Its bits do not hang on the parts beside it. Host memory: waits, once for all
+ * parts. */
+typedef void dt_sum_squares_fn(size_t parts, double *sums, const struct dt_squares_part *part,
+                               struct dt_stream *s);
 
 /* out may be x when sizes are equal. To 16 bits: to nearest, ties to even, too large becomes
  * infinite. */

@@ -189,24 +189,21 @@ static size_t offloaded_params(const struct place *p, const struct dt_layout *l,
     return p->offload_params && stage == 3 ? l->shard * p->elem : 0;
 }
 
-/* The update on a device takes float, and sums over ranks may: each a unit at a time. */
-static size_t widened(const struct place *p, const struct dt_layout *l, bool offloaded)
+/* Sums over ranks may be taken in float, a unit at a time. */
+static size_t widened(const struct place *p, const struct dt_layout *l)
 {
-    size_t update = offloaded ? 0 : largest_unit(l) / p->world;
-    bool sums = p->c->train.wide_sums && p->world > 1;
-    if (p->form.elem == DT_F32)
-        return 0;
-    return (update + (sums ? largest_unit(l) : 0)) * sizeof(float);
+    bool sums = p->c->train.wide_sums && p->world > 1 && p->form.elem != DT_F32;
+    return sums ? largest_unit(l) * sizeof(float) : 0;
 }
 
 static size_t grads_of(const struct place *p, const struct dt_layout *l, int stage)
 {
     bool offloaded = p->offload && stage > 0;
     if (stage < 2)
-        return l->padded * p->elem + widened(p, l, offloaded);
+        return l->padded * p->elem + widened(p, l);
     size_t others = l->units - 1 < OTHER_LOANS ? l->units - 1 : OTHER_LOANS;
     size_t kept = offloaded ? 0 : l->shard;
-    return (kept + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l, offloaded);
+    return (kept + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l);
 }
 
 /* With floats throughout, the parameters are the master copy. */

@@ -228,7 +228,8 @@ double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t c
     double part, all = 0;
     for (size_t i = 0; i < count; i += o->piece) {
         size_t n = smaller(o->piece, count - i);
-        o->home->ops->sum_squares(n, &part, float_sums(o, unit, at + i, n), o->home->stream);
+        struct dt_squares_part one = {n, float_sums(o, unit, at + i, n)};
+        o->home->ops->sum_squares(1, &part, &one, o->home->stream);
         all += part;
     }
     return all;
@@ -263,20 +264,24 @@ void dt_offload_lift(struct dt_offload *o, size_t unit, void *to)
     copy_up(z, to, dt_row_at(z, &z->params, unit, z->rank), z->layout.unit[unit].shard * o->elem);
 }
 
-void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t unit,
-                      const struct dt_piece *p)
+void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a,
+                      const struct dt_adamw_part *how, size_t unit, const struct dt_piece *p)
 {
     struct dt_zero *z = o->z;
-    struct dt_adamw one = *a;
     float *master = dt_zero_master(z, unit, z->rank);
     float *exp_avg = dt_row_at(z, &z->exp_avg, unit, z->rank);
     float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, z->rank);
     for (size_t i = 0; i < p->count; i += o->piece) {
         size_t at = p->at + i, n = smaller(o->piece, p->count - i);
-        one.chance_at = a->chance_at + i;
-        const float *grads = float_sums(o, unit, at, n);
-        o->home->ops->adamw(&one, n, master + at, exp_avg + at, exp_avg_sq + at, o->floats[1],
-                            grads, o->home->stream);
+        struct dt_adamw_part one = *how;
+        one.count = n;
+        one.chance_at = how->chance_at + i;
+        one.master = master + at;
+        one.exp_avg = exp_avg + at;
+        one.exp_avg_sq = exp_avg_sq + at;
+        one.params = o->floats[1];
+        one.grads = float_sums(o, unit, at, n);
+        o->home->ops->adamw(a, 1, &one, o->home->stream);
         put(o, unit, at, o->floats[1], n);
     }
 }

@@ -32,9 +32,10 @@ int dt_offload_finish(struct dt_offload *o, struct dt_err *err);
 void *dt_offload_sum(const struct dt_offload *o, size_t unit);
 /* Of COUNT gradients from element AT of this rank's shard of UNIT. */
 double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t count);
-/* AdamW over piece P of UNIT on the CPU; begins to send the new parameters up. */
-void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a, size_t unit,
-                      const struct dt_piece *p);
+/* AdamW over piece P of UNIT on the CPU, by the rates and chances of HOW; begins to send the new
+ * parameters up. */
+void dt_offload_adamw(struct dt_offload *o, const struct dt_adamw *a,
+                      const struct dt_adamw_part *how, size_t unit, const struct dt_piece *p);
 /* The parameters of this rank's shard of UNIT become what the master copy says. */
 void dt_offload_derive(struct dt_offload *o, size_t unit);
 /* This rank's shard of UNIT, of parameters that are at home, begins to go up to TO. */

@@ -111,7 +111,7 @@ struct dt_zero {
     struct dt_slots *slots;
     struct dt_offload *offload; /* NULL: home is device */
     bool has_partial;           /* one at least has others that have a part of its gradients */
-    float *scratch;             /* a shard in float, where elem is not */
+    float *scratch;             /* a shard in float, of frozen parameters that are none */
     size_t scratch_bytes;
     bool train, last;
     int64_t steps;

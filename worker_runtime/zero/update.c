@@ -10,15 +10,34 @@
 #include "worker_runtime/zero/stage.h"
 #include "worker_runtime/zero/update.h"
 
-/* OWNER's gradients of UNIT as floats; the scratch is good for one at a time. */
-static const float *float_grads(struct dt_zero *z, size_t unit, size_t owner)
+/* What of a device's gradients waits to be added up, to *SQUARE in this order. */
+struct squares {
+    double *square;
+    size_t parts;
+    struct dt_squares_part part[DT_PARTS_MOST];
+};
+
+static void add_up(struct dt_zero *z, struct squares *q)
 {
-    const void *grads = dt_row_at(z, &z->grads, unit, owner);
-    if (z->elem == DT_F32)
-        return grads;
-    z->device->ops->cast(z->layout.unit[unit].shard, z->scratch, DT_F32, grads, z->elem,
-                         z->device->stream);
-    return z->scratch;
+    double sums[DT_PARTS_MOST];
+    if (q->parts > 0)
+        z->device->ops->sum_squares(q->parts, sums, q->part, z->device->stream);
+    for (size_t i = 0; i < q->parts; i++)
+        *q->square += sums[i];
+    q->parts = 0;
+}
+
+/* COUNT gradients from AT of this rank's shard of UNIT. */
+static void put_square(struct dt_zero *z, struct squares *q, size_t unit, size_t at, size_t count)
+{
+    if (z->offload) {
+        *q->square += dt_offload_squares(z->offload, unit, at, count);
+        return;
+    }
+    if (q->parts == DT_PARTS_MOST)
+        add_up(z, q);
+    const char *grads = dt_row_at(z, &z->grads, unit, z->rank);
+    q->part[q->parts++] = (struct dt_squares_part){count, grads + at * z->grads.elem};
 }
 
 /* Of the first ALL elements of this rank's shard of UNIT, from *BEGIN on: the next COUNT that are
@@ -45,22 +64,18 @@ static bool next_counted(const struct dt_zero *z, size_t unit, size_t all, size_
 int dt_zero_add_square(struct dt_zero *z, size_t first, size_t end, double *square,
                        struct dt_err *err)
 {
-    double part;
+    struct squares q = {.square = square};
     struct dt_stretch s;
     for (size_t i = 0; dt_layout_owned(&z->layout, z->rank, &i, &s);) {
         if (s.unit < first || s.unit >= end)
             continue;
-        const float *grads = z->offload ? NULL : float_grads(z, s.unit, z->rank);
         size_t begin = 0, count;
         while (next_counted(z, s.unit, s.count, &begin, &count)) {
-            if (z->offload)
-                part = dt_offload_squares(z->offload, s.unit, begin, count);
-            else
-                z->device->ops->sum_squares(count, &part, grads + begin, z->device->stream);
-            *square += part;
+            put_square(z, &q, s.unit, begin, count);
             begin += count;
         }
     }
+    add_up(z, &q);
     return dt_device_sync(z->device, err);
 }
 
@@ -138,35 +153,55 @@ void dt_zero_count_elsewhere(struct dt_zero *z, size_t unit, size_t param)
     z->unit[unit].elsewhere[param] = true;
 }
 
-/* Piece P of a shard, whose gradients are GRADS as floats. */
-static void update_piece(struct dt_zero *z, const struct dt_adamw *a, size_t unit, size_t owner,
-                         const struct dt_piece *p, const float *grads)
+/* One step: what is the same for all, and the pieces that wait for it. */
+struct update {
+    struct dt_adamw a;
+    float lr;
+    uint64_t chance;
+    size_t parts;
+    struct dt_adamw_part part[DT_PARTS_MOST];
+};
+
+static void move(struct dt_zero *z, struct update *w)
 {
-    float *exp_avg = dt_row_at(z, &z->exp_avg, unit, owner);
-    float *exp_avg_sq = dt_row_at(z, &z->exp_avg_sq, unit, owner);
-    char *params = dt_row_at(z, &z->params, unit, owner);
-    z->device->ops->adamw(a, p->count, dt_zero_master(z, unit, owner) + p->at, exp_avg + p->at,
-                          exp_avg_sq + p->at, params + p->at * z->params.elem, grads + p->at,
-                          z->device->stream);
+    if (w->parts > 0)
+        z->device->ops->adamw(&w->a, w->parts, w->part, z->device->stream);
+    w->parts = 0;
 }
 
-static void update_shard(struct dt_zero *z, struct dt_adamw *a, float lr, size_t unit, size_t owner)
+/* Where piece P of a shard is. */
+static void find(struct dt_zero *z, size_t unit, size_t owner, const struct dt_piece *p,
+                 struct dt_adamw_part *out)
+{
+    char *params = dt_row_at(z, &z->params, unit, owner);
+    const char *grads = dt_row_at(z, &z->grads, unit, owner);
+    out->count = p->count;
+    out->master = dt_zero_master(z, unit, owner) + p->at;
+    out->exp_avg = (float *)dt_row_at(z, &z->exp_avg, unit, owner) + p->at;
+    out->exp_avg_sq = (float *)dt_row_at(z, &z->exp_avg_sq, unit, owner) + p->at;
+    out->params = params + p->at * z->params.elem;
+    out->grads = grads + p->at * z->grads.elem;
+}
+
+static void update_shard(struct dt_zero *z, struct update *w, size_t unit, size_t owner)
 {
     const struct dt_zero_unit *u = &z->unit[unit];
-    const float *grads = z->offload ? NULL : float_grads(z, unit, owner);
-    uint64_t first_chance = chance(z);
     struct dt_piece p;
     for (size_t i = 0; i < u->params; i++) {
         if (!dt_zero_piece(z, unit, owner, i, &p))
             continue;
-        a->lr = lr * u->rate[i];
-        a->weight_decay = u->decay[i] ? z->o.weight_decay : 0;
+        struct dt_adamw_part part = {.lr = w->lr * u->rate[i],
+                                     .weight_decay = u->decay[i] ? z->o.weight_decay : 0};
         if (z->o.stochastic_rounding)
-            a->chance = first_chance + u->chance[i] + p.first;
-        if (z->offload)
-            dt_offload_adamw(z->offload, a, unit, &p);
-        else
-            update_piece(z, a, unit, owner, &p, grads);
+            part.chance = w->chance + u->chance[i] + p.first;
+        if (z->offload) {
+            dt_offload_adamw(z->offload, &w->a, &part, unit, &p);
+            continue;
+        }
+        find(z, unit, owner, &p, &part);
+        if (w->parts == DT_PARTS_MOST)
+            move(z, w);
+        w->part[w->parts++] = part;
     }
 }
 
@@ -178,20 +213,23 @@ static float bias(const struct dt_zero *z, float beta)
 static void update(struct dt_zero *z, float lr, double grad_scale)
 {
     z->steps++;
-    struct dt_adamw a = {.beta1 = z->o.beta1,
-                         .beta2 = z->o.beta2,
-                         .eps = z->o.eps,
-                         .bias1 = bias(z, z->o.beta1),
-                         .bias2 = bias(z, z->o.beta2),
-                         .grad_scale = (float)grad_scale,
-                         .decoupled = z->o.decoupled,
-                         .model_type = z->o.model_type};
+    struct update w = {.a = {.beta1 = z->o.beta1,
+                             .beta2 = z->o.beta2,
+                             .eps = z->o.eps,
+                             .bias1 = bias(z, z->o.beta1),
+                             .bias2 = bias(z, z->o.beta2),
+                             .grad_scale = (float)grad_scale,
+                             .decoupled = z->o.decoupled,
+                             .model_type = z->o.model_type},
+                       .lr = lr,
+                       .chance = chance(z)};
     size_t first, end;
     dt_zero_owners(z, &first, &end);
     z->home->table->snap_fence(z->home);
     for (size_t u = 0; u < z->layout.units; u++)
         for (size_t owner = first; owner < end; owner++)
-            update_shard(z, &a, lr, u, owner);
+            update_shard(z, &w, u, owner);
+    move(z, &w);
 }
 
 static void clear_grads(struct dt_zero *z)

@@ -128,9 +128,7 @@ static int open_state(struct dt_zero *z, struct dt_err *err)
 static int open_scratch(struct dt_zero *z, struct dt_err *err)
 {
     size_t largest = 0;
-    bool narrow = z->elem != DT_F32 && !z->offload;
-    bool filled = z->o.frozen && !z->master_is_params;
-    if (!narrow && !filled)
+    if (!z->o.frozen || z->master_is_params)
         return 0;
     for (size_t u = 0; u < z->layout.units; u++)
         largest = z->layout.unit[u].shard > largest ? z->layout.unit[u].shard : largest;

@@ -237,20 +237,20 @@ void DT_CPU(cross_entropy_join)(const struct dt_cross_entropy *c, size_t parts, 
 
 struct adamw_job {
     const struct dt_adamw *a;
-    size_t n;
-    float *master, *exp_avg, *exp_avg_sq, *params;
-    const float *grads;
+    const struct dt_adamw_part *part;
 };
 
-/* As in the reference, with what does not depend on the element computed before. */
-static void step(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                 float *exp_avg_sq, const float *grads)
+/* Elements from AT on. As in the reference, with what does not depend on the element computed
+ * before. */
+static void step(const struct dt_adamw *a, const struct dt_adamw_part *p, size_t at, size_t n)
 {
     /* Taken from the weight with the rest: 1 - decay, as a float, would round a small one away. */
-    float decay = a->decoupled ? a->lr * a->weight_decay : 0;
-    float pull = a->decoupled ? 0 : a->weight_decay, rest1 = 1 - a->beta1, rest2 = 1 - a->beta2;
+    float decay = a->decoupled ? p->lr * p->weight_decay : 0;
+    float pull = a->decoupled ? 0 : p->weight_decay, rest1 = 1 - a->beta1, rest2 = 1 - a->beta2;
     float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps, grad_scale = a->grad_scale;
-    float rate = a->lr / a->bias1, root = 1 / sqrtf(a->bias2);
+    float rate = p->lr / a->bias1, root = 1 / sqrtf(a->bias2);
+    float *master = p->master + at, *exp_avg = p->exp_avg + at, *exp_avg_sq = p->exp_avg_sq + at;
+    const float *grads = (const float *)p->grads + at;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
         float g = grads[i] * grad_scale + pull * master[i];
@@ -277,12 +277,12 @@ static void put_params(enum dt_dtype type, size_t n, float *params, const float 
     }
 }
 
-/* AT: the index of the first of these elements in the call. */
-static void put_by_chance(const struct dt_adamw *a, size_t at, size_t n, float *params,
-                          const float *master)
+static void put_by_chance(enum dt_dtype type, const struct dt_adamw_part *p, size_t at, size_t n)
 {
-    uint64_t start = dt_mix(a->chance) + a->chance_at + at;
-    if (a->model_type == DT_BF16) {
+    uint64_t start = dt_mix(p->chance) + p->chance_at + at;
+    float *params = (float *)p->params + at;
+    const float *master = p->master + at;
+    if (type == DT_BF16) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++)
             params[i] =
@@ -300,30 +300,27 @@ static void adamw(void *arg, size_t part)
 {
     enum { PIECE = 1024 };
     const struct adamw_job *j = arg;
-    struct dt_range r = dt_part(j->n, PART, part);
+    const struct dt_adamw_part *p = j->part;
+    struct dt_range r = dt_part(p->count, PART, part);
     enum dt_dtype type = j->a->model_type;
-    bool by_chance = j->a->chance && (type == DT_BF16 || type == DT_F16);
+    bool by_chance = p->chance && (type == DT_BF16 || type == DT_F16);
     for (size_t i = r.from; i < r.to; i += PIECE) {
         size_t n = r.to - i < PIECE ? r.to - i : PIECE;
-        step(j->a, n, j->master + i, j->exp_avg + i, j->exp_avg_sq + i, j->grads + i);
+        step(j->a, p, i, n);
         if (by_chance)
-            put_by_chance(j->a, i, n, j->params + i, j->master + i);
+            put_by_chance(type, p, i, n);
         else
-            put_params(type, n, j->params + i, j->master + i);
+            put_params(type, n, (float *)p->params + i, p->master + i);
     }
 }
 
-void DT_CPU(adamw)(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                   float *exp_avg_sq, dt_elem *params, const float *grads, struct dt_stream *s)
+void DT_CPU(adamw)(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *part,
+                   struct dt_stream *s)
 {
-    struct adamw_job j = {.a = a,
-                          .n = n,
-                          .master = master,
-                          .exp_avg = exp_avg,
-                          .exp_avg_sq = exp_avg_sq,
-                          .params = params,
-                          .grads = grads};
-    dt_pool_run(s->pool, dt_parts(n, PART), adamw, &j);
+    for (size_t i = 0; i < parts; i++) {
+        struct adamw_job j = {.a = a, .part = &part[i]};
+        dt_pool_run(s->pool, dt_parts(part[i].count, PART), adamw, &j);
+    }
 }
 
 struct squares_job {
@@ -345,7 +342,7 @@ static void sum_part(void *arg, size_t part)
 }
 
 /* The parts' sums lie in memory that threads share, as many at a time as fit. */
-void DT_CPU(sum_squares)(size_t n, double *out, const float *x, struct dt_stream *s)
+static double sum_of(size_t n, const float *x, struct dt_stream *s)
 {
     size_t most = DT_SHARED_BYTES / sizeof(double) * SQUARES;
     double total = 0;
@@ -357,5 +354,12 @@ void DT_CPU(sum_squares)(size_t n, double *out, const float *x, struct dt_stream
         for (size_t i = 0; i < parts; i++)
             total += j.sums[i];
     }
-    *out = total;
+    return total;
+}
+
+void DT_CPU(sum_squares)(size_t parts, double *sums, const struct dt_squares_part *part,
+                         struct dt_stream *s)
+{
+    for (size_t i = 0; i < parts; i++)
+        sums[i] = sum_of(part[i].count, part[i].x, s);
 }

@@ -143,35 +143,43 @@ static float round_by_chance(float x, enum dt_dtype type, uint32_t chance)
  * about lr in size however large gradients are. Weight decay pulls to 0: beside the step (AdamW,
  * decoupled), or as part of the gradient (Adam with L2). The model gets what is left of the result
  * in its type, rounded to nearest or by chance. */
-void dt_ref_adamw(const struct dt_adamw *a, size_t n, float *master, float *exp_avg,
-                  float *exp_avg_sq, dt_elem *params_, const float *grads, struct dt_stream *s)
+static void update(const struct dt_adamw *a, const struct dt_adamw_part *part)
 {
-    float *params = params_;
-    uint64_t start = dt_mix(a->chance) + a->chance_at;
-    (void)s;
-    for (size_t i = 0; i < n; i++) {
+    float *params = part->params, *master = part->master;
+    const float *grads = part->grads;
+    uint64_t start = dt_mix(part->chance) + part->chance_at;
+    for (size_t i = 0; i < part->count; i++) {
         double p = (double)master[i], g = (double)grads[i] * (double)a->grad_scale;
         if (a->decoupled)
-            p -= (double)a->lr * (double)a->weight_decay * p;
+            p -= (double)part->lr * (double)part->weight_decay * p;
         else
-            g += (double)a->weight_decay * p;
-        double m = (double)a->beta1 * exp_avg[i] + (1 - (double)a->beta1) * g;
-        double v = (double)a->beta2 * exp_avg_sq[i] + (1 - (double)a->beta2) * g * g;
-        exp_avg[i] = (float)m;
-        exp_avg_sq[i] = (float)v;
-        p -= (double)a->lr * (m / (double)a->bias1) / (sqrt(v / (double)a->bias2) + (double)a->eps);
+            g += (double)part->weight_decay * p;
+        double m = (double)a->beta1 * part->exp_avg[i] + (1 - (double)a->beta1) * g;
+        double v = (double)a->beta2 * part->exp_avg_sq[i] + (1 - (double)a->beta2) * g * g;
+        part->exp_avg[i] = (float)m;
+        part->exp_avg_sq[i] = (float)v;
+        p -= (double)part->lr * (m / (double)a->bias1) /
+             (sqrt(v / (double)a->bias2) + (double)a->eps);
         master[i] = (float)p;
-        params[i] = a->chance ? round_by_chance(master[i], a->model_type, dt_chance_bits(start, i))
-                              : round_one(master[i], a->model_type);
+        params[i] = part->chance
+                        ? round_by_chance(master[i], a->model_type, dt_chance_bits(start, i))
+                        : round_one(master[i], a->model_type);
     }
 }
 
+void dt_ref_adamw(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *part,
+                  struct dt_stream *s)
+{
+    (void)s;
+    for (size_t i = 0; i < parts; i++)
+        update(a, &part[i]);
+}
+
 /* Blocks of fixed size, so that the order of additions is the same everywhere. */
-void dt_ref_sum_squares(size_t n, double *out, const float *x, struct dt_stream *s)
+static double sum_of(size_t n, const float *x)
 {
     enum { BLOCK = 4096 };
     double total = 0;
-    (void)s;
     for (size_t from = 0; from < n; from += BLOCK) {
         size_t to = from + BLOCK < n ? from + BLOCK : n;
         double sum = 0;
@@ -179,7 +187,15 @@ void dt_ref_sum_squares(size_t n, double *out, const float *x, struct dt_stream 
             sum += (double)x[i] * (double)x[i];
         total += sum;
     }
-    *out = total;
+    return total;
+}
+
+void dt_ref_sum_squares(size_t parts, double *sums, const struct dt_squares_part *part,
+                        struct dt_stream *s)
+{
+    (void)s;
+    for (size_t i = 0; i < parts; i++)
+        sums[i] = sum_of(part[i].count, part[i].x);
 }
 
 static double load(const void *x, enum dt_dtype type, size_t i)
