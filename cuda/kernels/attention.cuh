@@ -11,12 +11,11 @@
 #ifndef DT_CUDA_ATTENTION_CUH
 #define DT_CUDA_ATTENTION_CUH
 
+#include "cuda/kernels/approximate.cuh"
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 
 #include <type_traits>
-
-static constexpr float DT_LOG2_E = 1.4426950408889634f;
 
 /* Rows that partial results are padded to: a multiple of every kernel's tile. */
 enum { DT_ATTENTION_PAD = 128 };

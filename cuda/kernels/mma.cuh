@@ -15,9 +15,8 @@
 #ifndef DT_CUDA_MMA_CUH
 #define DT_CUDA_MMA_CUH
 
+#include "cuda/kernels/approximate.cuh"
 #include "cuda/kernels/common.cuh"
-
-#include <float.h>
 
 #ifdef __CUDACC__
 
@@ -67,14 +66,6 @@ __device__ inline void dt_mma_m16n8k16_bf16(float d[4], const uint32_t a[4], con
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* 2^x within two units of the last place; results below the smallest normal number are 0. */
-__device__ inline float dt_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* X, of which the compiler is not to know that it is the same each time: what follows from it is
  * then found where it is wanted, and not ahead of a loop, where it would hold registers. */
 __device__ inline int dt_unforeseen(int x)
@@ -92,12 +83,6 @@ __device__ inline uint32_t dt_pack_bf16(float low, float high)
 }
 
 #else
-
-__device__ inline float dt_exp2(float x)
-{
-    float y = exp2f(x);
-    return y < FLT_MIN ? 0 : y;
-}
 
 __device__ inline int dt_unforeseen(int x)
 {
