@@ -2,7 +2,7 @@
 /* The launchers: each op of ops/ops.h with its name, arguments and order, ELEM first (DT_F32 or
  * DT_BF16). They start work on s->compute and return at once; a cudaError_t says whether it could
  * be started. Sums are taken in float (double where ops.h says so) and in an order that depends on
- * the shape alone, unless s->fast. */
+ * the shape and the kind of GPU alone, unless s->fast. */
 #ifndef DT_CUDA_KERNELS_KERNELS_H
 #define DT_CUDA_KERNELS_KERNELS_H
 

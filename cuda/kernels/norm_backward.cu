@@ -4,7 +4,8 @@
  *   dx += rstd * (g - average(g) - h * average(g h)), the first average for LayerNorm only;
  *   dweight[C] += the sum over rows of dout * h; dbias[C] += that of dout.
  *
- * Rows are cut in parts by their number and width alone. A block goes through the rows of a part
+ * Rows are cut in parts by their number and width, and by the GPU's multiprocessors: as many parts
+ * as run at once, since each costs sums of all columns. A block goes through the rows of a part
  * with one row in registers and the next one on its way, and adds up columns in shared memory,
  * where each thread has its own. The parts' sums go to scratch, and a second kernel joins them in
  * order. Rows too wide for that, or for the GPU's shared memory, are read twice for dx and once
@@ -18,8 +19,7 @@ namespace
 enum { KEPT = 16, MOST = 512 };      /* columns of a thread, threads of a row */
 enum { KEPT_ALONE = 32 };            /* columns where only x and dout are kept, and of one row */
 enum { TOGETHER = 32, SLICES = 16 }; /* columns of a block that joins parts; threads for each */
-/* Enough parts for any GPU's threads; each with enough rows to be worth its sums. */
-constexpr size_t PART_THREADS = 1 << 17, PART_ROWS = 8;
+enum { PART_ROWS = 8 };              /* of a part, or more, to be worth its sums */
 
 /* Sums of columns in shared memory: fours of a pack lie PACKS fours apart, so that what the threads
  * of a warp reach for is side by side. */
@@ -176,7 +176,7 @@ template <class E, int LANES, int HELD, bool ALIGNED> struct share {
     }
 };
 
-/* Registers for 16 warps of a multiprocessor; shared memory allows no more for wide rows. */
+/* Registers for MOST threads of a multiprocessor; shared memory allows no more for wide rows. */
 template <class E, int LANES, int HELD, bool ALIGNED>
 __global__ void __launch_bounds__(block_of<LANES>::THREADS, MOST / block_of<LANES>::THREADS)
     norm_back(dt_norm n, arrays<E> a)
@@ -251,8 +251,9 @@ bool sums_fit(size_t width)
 }
 
 template <class E>
-cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, cudaStream_t s)
+cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, struct dt_stream *s)
 {
+    size_t at_once = static_cast<size_t>(s->multiprocessors) * MOST; /* threads */
     bool aligned = can_pack<E>(n->width, a.dx, a.x, a.dout, n->weight);
     cudaError_t e = cudaSuccess;
     size_t parts = 0;
@@ -260,20 +261,21 @@ cudaError_t run(const struct dt_norm *n, arrays<E> a, E *dweight, E *dbias, cuda
         constexpr int LANES = decltype(lanes)::value;
         using block = block_of<LANES>;
         size_t padded = dt_divide_up(n->width, dt_pack<E>::COUNT) * dt_pack<E>::COUNT;
-        parts = cut(n, &a, block::ROWS, PART_THREADS / block::THREADS);
+        parts = cut(n, &a, block::ROWS, at_once / block::THREADS);
         e = dt_launch(norm_back<E, LANES, decltype(held)::value, decltype(is_aligned)::value>,
                       dim3(static_cast<unsigned>(parts)), dim3(block::THREADS),
-                      block::ROWS * 2 * padded * sizeof(float), s, *n, a);
+                      block::ROWS * 2 * padded * sizeof(float), s->compute, *n, a);
     };
     if (!with_lanes<KEPT, DT_WARP, MOST>(n->width, aligned, launch) &&
         !(sums_fit(n->width) && with_lanes<KEPT_ALONE, MOST, MOST>(n->width, aligned, launch))) {
-        parts = cut(n, &a, 1, PART_THREADS / COLUMNS);
-        e = parts ? back_wide(n, a, aligned, parts, s) : cudaErrorInvalidValue;
+        parts = cut(n, &a, 1, at_once / COLUMNS);
+        e = parts ? back_wide(n, a, aligned, parts, s->compute) : cudaErrorInvalidValue;
     }
     if (e != cudaSuccess || !dweight)
         return e;
     return dt_launch(join_parts<E>, dim3(dt_blocks(n->width, TOGETHER), dbias ? 2 : 1),
-                     dim3(TOGETHER * SLICES), 0, s, parts, n->width, a.partials, dweight, dbias);
+                     dim3(TOGETHER * SLICES), 0, s->compute, parts, n->width, a.partials, dweight,
+                     dbias);
 }
 
 } // namespace
@@ -292,6 +294,6 @@ cudaError_t dt_cuda_norm_backward(enum dt_dtype elem, const struct dt_norm *n, v
                        static_cast<float *>(s->scratch),
                        0,
                        dbias != nullptr};
-        return run<E>(n, a, static_cast<E *>(dweight), static_cast<E *>(dbias), s->compute);
+        return run<E>(n, a, static_cast<E *>(dweight), static_cast<E *>(dbias), s);
     });
 }

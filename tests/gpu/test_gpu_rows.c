@@ -243,12 +243,13 @@ static void norms_of(struct gpu_kit *g, size_t rows, size_t width)
     g->shift = 0;
 }
 
-/* A warp a row; blocks of all sizes; rows too wide to be kept. */
+/* A warp a row; blocks of all sizes; rows too wide to be kept; more rows than parts would have at
+ * least. */
 static void norms(struct gpu_kit *g)
 {
-    static const size_t shapes[][2] = {{1, 1},    {3, 5},    {17, 33},   {150, 65},
-                                       {33, 384}, {9, 512},  {20, 1029}, {9, 2048},
-                                       {5, 4104}, {2, 8200}, {1, 16384}, {1, 16400}};
+    static const size_t shapes[][2] = {{1, 1},     {3, 5},     {17, 33},  {150, 65}, {33, 384},
+                                       {9, 512},   {20, 1029}, {9, 2048}, {5, 4104}, {2, 8200},
+                                       {1, 16384}, {1, 16400}, {300, 520}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         norms_of(g, shapes[i][0], shapes[i][1]);
 }

@@ -99,7 +99,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
     p->totalGlobalMem = device_bytes();
     p->major = 9;
     p->minor = 0;
-    p->multiProcessorCount = 4;
+    p->multiProcessorCount = 8;
     p->warpSize = WARP;
     p->maxThreadsPerBlock = 1024;
     p->maxThreadsPerMultiProcessor = 2048;
