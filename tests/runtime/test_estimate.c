@@ -423,6 +423,10 @@ TEST(beside_a_frozen_model_adapters_alone_are_trained)
     CHECK_EQ(e.grads, trained * 4);
     CHECK_EQ(e.optimizer, trained * 8);
     CHECK_EQ(of(&whole, 2, 2, 0).trained, ALL);
+    c.parallel.pipeline = 2; /* half of them on each rank */
+    CHECK_EQ(of(&c, 2, 2, 0).trained, trained);
+    CHECK_EQ(of(&c, 2, 2, 0).grads, trained / 2 * 4);
+    c.parallel.pipeline = 1;
     CHECK(e.activations > of(&whole, 2, 2, 0).activations);
     e = of(&c, 2, 1, 3);
     CHECK_EQ(e.params, ALL * 6 + trained * 6);

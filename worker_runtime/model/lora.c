@@ -367,3 +367,13 @@ struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape
     close_layers(&y);
     return tensors;
 }
+
+size_t dt_lora_params(const struct dt_lora *l, const struct dt_shape *s)
+{
+    size_t count = 0, all = 0;
+    struct dt_tensor *tensors = dt_lora_tensors(l, s, &count, NULL);
+    for (size_t i = 0; tensors && i < count; i++)
+        all += tensors[i].count;
+    free(tensors);
+    return all;
+}

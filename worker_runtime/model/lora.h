@@ -152,6 +152,9 @@ static inline size_t dt_lora_each(const struct dt_lora *l)
 struct dt_tensor *dt_lora_tensors(const struct dt_lora *l, const struct dt_shape *s, size_t *count,
                                   struct dt_err *err);
 
+/* What is trained in all; 0: there is no memory to count it. */
+size_t dt_lora_params(const struct dt_lora *l, const struct dt_shape *s);
+
 /* peft's adapter_config.json. BASE: the model's folder or name; NULL: nobody knows. */
 void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char *base,
                    struct dt_buf *out);

@@ -276,7 +276,6 @@ static void count_trained(const struct place *p, const struct dt_layout *l, int 
                           struct dt_estimate *out)
 {
     int kept = kept_stage(p, stage);
-    out->trained = l->payload;
     out->params = params_of(p, l, kept);
     out->grads = grads_of(p, l, kept);
     if (p->offload && kept > 0)
@@ -476,7 +475,10 @@ int dt_estimate(const struct dt_config *c, const struct dt_estimate_place *at, i
                           at->world);
     if (check_mesh(c, at, err) < 0)
         return -1;
-    if (c->parallel.tensor > 1 || c->parallel.pipeline > 1 || c->parallel.expert > 1)
-        return estimate_part(c, at, stage, out, err);
-    return estimate_stages(c, c, at, false, stage, out, err);
+    bool parts = c->parallel.tensor > 1 || c->parallel.pipeline > 1 || c->parallel.expert > 1;
+    int rc = parts ? estimate_part(c, at, stage, out, err)
+                   : estimate_stages(c, c, at, false, stage, out, err);
+    out->trained = c->lora.r > 0 ? dt_lora_params(&c->lora, &c->model.shape)
+                                 : dt_shape_params(&c->model.shape);
+    return rc;
 }

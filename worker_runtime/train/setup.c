@@ -415,12 +415,10 @@ static void introduce_adapters(struct dt_trainer *t)
 {
     const struct dt_lora *l = t->saved.lora;
     double all = (double)dt_shape_params(&t->config->model.shape);
-    double trained = 0;
     char shares[100];
     if (!l)
         return;
-    for (size_t i = 0; i < t->saved.count; i++)
-        trained += (double)t->saved.tensors[i].count;
+    double trained = (double)dt_lora_params(l, &t->shape);
     dt_lora_say(l, &t->shape, shares, sizeof shares);
     dt_metrics_say(t->metrics, "%s of %s: %.2f M parameters are trained, %.2f %% of them",
                    l->dora ? "DoRA" : "LoRA", shares, trained * 1e-6,
