@@ -108,7 +108,8 @@ def shared_models(s):
     rows = ((LLAMA, None, {"tensor": 2}, 1, 0), (LLAMA, None, {"tensor": 4, "sequence": True}, 1, 2), (LLAMA, False, {"tensor": 2}, 2, 3),
             (heads, {"target_modules": ["c_attn", "mlp.c_proj"]}, {"tensor": 2, "context": 2}, 1, 1),
             (heads, False, {"tensor": 2, "sequence": True}, 2, 1), (LLAMA, {"use_dora": True}, {"pipeline": 2}, 1, 0),
-            (heads, False, {"pipeline": 2}, 2, 2), (dict(LLAMA, num_hidden_layers=4), None, {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, 1, 1),
+            (heads, False, {"pipeline": 2}, 2, 2), (LLAMA, False, {"pipeline": 2, "schedule": "zb-h1"}, 1, 1),
+            (dict(LLAMA, num_hidden_layers=4), None, {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, 1, 1),
             (LLAMA, None, {"pipeline": 2, "tensor": 2}, 1, 1), (heads, {"target_modules": ["c_fc"]}, {"pipeline": 2, "context": 2}, 1, 2))
     for number, (model, lora, parallel, others, stage) in enumerate(rows):
         ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("context", 1)
