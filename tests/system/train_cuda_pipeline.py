@@ -38,6 +38,24 @@ def same_losses(s):
 
 
 @training.story
+def adapters(s):
+    """adapters with dropout, by stages, and between ranks that share blocks, too; and pairs of answers: the losses of a CPU"""
+    rows = (({"pipeline": 2}, 0, LATE), ({"tensor": 2, "pipeline": 2, "sequence": True}, 2, {}))
+    long = {**LLAMA, "max_position_embeddings": 96}
+    pairs = {"dpo": {"beta": 0.2}, "data": training.pairs(s)}
+    for name, more, some in (("tokens", {}, rows), ("pairs", pairs, rows[:1])):
+        how = {**SIZE, **more}
+        alone = training.beside(s, name + ".json", long, {"r": 4, "dropout": 0.1}, device="cpu", **how)
+        s.run(alone)
+        for parallel, stage, late in some:
+            world = parallel["pipeline"] * parallel.get("tensor", 1)
+            c = training.beside(s, "%s%d.json" % (name, stage), long, {"r": 4, "dropout": 0.1}, device="cuda", stage=stage, parallel=parallel, **how)
+            program = s.run(c, world=world, env={**gpus(world), **late})
+            tap.check_equal(program.says(r"\bGPU \d"), True, "a GPU in what it says of itself")
+            training.close(s.losses(c), s.losses(alone), 1e-5, "%s, %r" % (name, parallel))
+
+
+@training.story
 def halves(s):
     """in bfloat16, blocks gone through again or ways back in halves, and a validation: the losses of a CPU within 1 %"""
     more = {"model": GPT2, "activation_checkpointing": {}, "data": {"validation": s.data}, "validate_every": 2, "bf16": {"enabled": True}}
