@@ -221,9 +221,9 @@ def two_hosts(s):
     """stages on different hosts, with the ranks that share blocks on one each; and hosts that are told of other numbers of stages end"""
     alone = s.config("alone.json", model=LLAMA, accumulation=3)
     s.run(alone)
-    for number, (stages, schedule) in enumerate((((2, 2), "1f1b"), ((2, 1), "1f1b"), ((2, 2), "zb-h1"))):
+    for number, (stages, schedule, local, accumulation) in enumerate((((2, 2), "1f1b", 2, 3), ((2, 1), "1f1b", 2, 3), ((4, 4), "zb-h1", 4, 6))):
         port = str(servers.free_port())
-        nodes = [s.start(mesh(s, "host%d%d.json" % (number, node), stages[node], 2, schedule, model=LLAMA, accumulation=3), world=2,
+        nodes = [s.start(mesh(s, "host%d%d.json" % (number, node), stages[node], 2, schedule, model=LLAMA, accumulation=accumulation), world=local,
                          dtrun=("--nnodes", "2", "--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", port))
                  for node in range(2)]
         same = stages[0] == stages[1]
