@@ -27,8 +27,8 @@ struct walker {
     int stage;
     struct dt_device *device;
     struct dt_border *border;
-    float *made, *there; /* of the host, and of the device: what is given next */
-    float **got;         /* of the device, by pass; NULL: nothing comes */
+    float *made, *there[2]; /* of the host, and of the device: what is given next, by way */
+    float **got;            /* of the device, by pass; NULL: nothing comes */
 };
 
 static enum dt_way way_of(const struct dt_pipe_op *op)
@@ -36,11 +36,16 @@ static enum dt_way way_of(const struct dt_pipe_op *op)
     return op->kind == DT_PIPE_FORWARD ? DT_ONWARD : DT_BACK;
 }
 
-/* Of what STAGE makes of a micro-batch. */
-static float value(const struct dt_pipe_op *op, int stage, size_t i)
+/* Of what SECTION makes of a micro-batch. */
+static float value(const struct dt_pipe_op *op, int section, size_t i)
 {
-    float number = (float)(1000 * op->micro + stage + 1) + (float)(i % 100) / 128;
+    float number = (float)(1000 * op->micro + section + 1) + (float)(i % 100) / 128;
     return op->kind == DT_PIPE_FORWARD ? number : -number;
+}
+
+static int section_of(const struct walker *w, const struct dt_pipe_op *op)
+{
+    return op->chunk * w->p->plan.stages + w->stage;
 }
 
 static float *alloc(const struct walker *w)
@@ -51,32 +56,43 @@ static float *alloc(const struct walker *w)
     return at;
 }
 
-/* Into the place that the pass before was given from. */
+/* Into the place that the last one of this way was given from. */
 static void give(struct walker *w, const struct dt_pipe_op *op)
 {
     struct dt_err err = {0};
     size_t count = w->p->count;
+    float *there = w->there[way_of(op)];
+    if (!dt_pipe_gives(&w->p->plan, w->stage, op))
+        return;
     for (size_t i = 0; i < count; i++)
-        w->made[i] = value(op, w->stage, i);
-    w->device->table->from_host(w->device, w->there, w->made, count * sizeof *w->made);
-    CHECK_OK(dt_border_give(w->border, way_of(op), w->there, count, &err), err);
+        w->made[i] = value(op, section_of(w, op), i);
+    w->device->table->from_host(w->device, there, w->made, count * sizeof *w->made);
+    CHECK_OK(dt_border_give(w->border, way_of(op), there, count, &err), err);
+}
+
+static void expect(struct walker *w, const struct dt_pipe_op *op, size_t i)
+{
+    struct dt_err err = {0};
+    if (!dt_pipe_takes(&w->p->plan, w->stage, op))
+        return;
+    w->got[i] = alloc(w);
+    CHECK_OK(dt_border_expect(w->border, way_of(op), w->got[i], w->p->count, &err), err);
 }
 
 /* As train/stages.c goes through a list. */
 static void walk(struct walker *w, const struct dt_pipe_op *list, size_t ops)
 {
     struct dt_err err = {0};
-    for (size_t i = 0; i <= ops; i++) {
-        const struct dt_pipe_op *next = list + i, *op = i > 0 ? next - 1 : NULL;
-        bool comes = i < ops && dt_pipe_takes(&w->p->plan, w->stage, next);
-        if (comes) {
-            w->got[i] = alloc(w);
-            CHECK_OK(dt_border_expect(w->border, way_of(next), w->got[i], w->p->count, &err), err);
-        }
-        if (op && dt_pipe_gives(&w->p->plan, w->stage, op))
-            give(w, op);
-        if (comes)
-            CHECK_OK(dt_border_take(w->border, way_of(next), &err), err);
+    for (size_t begun = 0, i = 0, end; begun < ops; begun = i, i = end) {
+        end = i < ops ? i + (size_t)dt_pipe_round(&w->p->plan, w->stage, i) : i;
+        for (size_t next = i; next < end; next++)
+            expect(w, list + next, next);
+        for (size_t last = begun; last < i; last++)
+            give(w, list + last);
+        CHECK_OK(dt_border_send(w->border, &err), err);
+        for (size_t next = i; next < end; next++)
+            if (w->got[next])
+                CHECK_OK(dt_border_take(w->border, way_of(list + next), &err), err);
     }
     CHECK_OK(dt_border_finish(w->border, &err), err);
 }
@@ -84,7 +100,7 @@ static void walk(struct walker *w, const struct dt_pipe_op *list, size_t ops)
 static void check(struct walker *w, const struct dt_pipe_op *op, float *got)
 {
     struct dt_err err = {0};
-    int from = op->kind == DT_PIPE_FORWARD ? w->stage - 1 : w->stage + 1;
+    int from = section_of(w, op) + (op->kind == DT_PIPE_FORWARD ? -1 : 1);
     w->device->table->to_host(w->device, w->made, got, w->p->count * sizeof *got);
     CHECK_OK(dt_device_sync(w->device, &err), err);
     for (size_t i = 0; i < w->p->count; i++)
@@ -108,14 +124,16 @@ static void walks(struct rank_self *me)
     w.border = dt_border_open(there, p->count, DT_F32, true, &err);
     CHECK_OK(w.border ? 0 : -1, err);
     w.made = calloc(p->count, sizeof *w.made);
-    w.there = alloc(&w);
+    for (int way = 0; way < 2; way++)
+        w.there[way] = alloc(&w);
     w.got = calloc(ops, sizeof *w.got);
     dt_pipe_list(&p->plan, me->rank, list);
     walk(&w, list, ops);
     for (size_t i = 0; i < ops; i++)
         if (w.got[i])
             check(&w, list + i, w.got[i]);
-    dt_device_free(w.device, w.there);
+    for (int way = 0; way < 2; way++)
+        dt_device_free(w.device, w.there[way]);
     dt_border_close(w.border);
     dt_coll_destroy(there);
     dt_coll_destroy(host);
@@ -128,10 +146,17 @@ static void walks(struct rank_self *me)
 TEST(stages_on_gpus_get_what_their_neighbours_made)
 {
     static const struct play rows[] = {
-        {{DT_PIPE_1F1B, 2, 1, 5}, 7},     {{DT_PIPE_1F1B, 3, 1, 5}, 30000},
-        {{DT_PIPE_1F1B, 4, 1, 6}, 10000}, {{DT_PIPE_1F1B, 4, 1, 2}, 500},
-        {{DT_PIPE_1F1B, 2, 1, 1}, 500},   {{DT_PIPE_GPIPE, 3, 1, 7}, 10000},
+        {{DT_PIPE_1F1B, 2, 1, 5}, 7},
+        {{DT_PIPE_1F1B, 3, 1, 5}, 30000},
+        {{DT_PIPE_1F1B, 4, 1, 6}, 10000},
+        {{DT_PIPE_1F1B, 4, 1, 2}, 500},
+        {{DT_PIPE_1F1B, 2, 1, 1}, 500},
+        {{DT_PIPE_GPIPE, 3, 1, 7}, 10000},
         {{DT_PIPE_GPIPE, 4, 1, 4}, 3000},
+        {{DT_PIPE_INTERLEAVED, 2, 2, 4}, 7},
+        {{DT_PIPE_INTERLEAVED, 2, 3, 2}, 10000},
+        {{DT_PIPE_INTERLEAVED, 3, 2, 6}, 3000},
+        {{DT_PIPE_INTERLEAVED, 4, 2, 8}, 500},
     };
     if (gpus < 2)
         SKIP("2 GPUs are needed, and there is one");

@@ -178,6 +178,21 @@ static int peak(const struct dt_pipe_plan *p, int stage)
     return least(p->micros, p->stages);
 }
 
+/* By devices, which send and receive in one go and wait for all of that: several chunks are as idle
+ * as with room for all so. */
+static void check_joint(struct story *s)
+{
+    s->trial.room = -1;
+    CHECK_OK(simulate(s), s->err);
+    double wanted = s->makespan;
+    s->trial.joint = true;
+    s->trial.room = 0;
+    CHECK_OK(simulate(s), s->err);
+    CHECK_ROW("joint: %g, and with room %g", s->makespan, wanted);
+    if (s->trial.plan.chunks > 1)
+        CHECK(s->makespan > wanted - 1e-6 && s->makespan < wanted + 1e-6);
+}
+
 static void check_plan(struct dt_pipe_plan p)
 {
     static const struct dt_pipe_times each[] = {{1, 1, 1}, {1, 1.2, 0.8}, {1, 1.5, 1}};
@@ -205,6 +220,7 @@ static void check_plan(struct dt_pipe_plan p)
             CHECK_ROW("room %d", s.trial.room);
             CHECK_OK(simulate(&s), s.err);
         }
+        check_joint(&s);
         finish(&s);
     }
 }

@@ -16,8 +16,9 @@ SIZE = {"batch": 4, "accumulation": 2, "steps": 3}
 LATE = {"DT_EMULATOR_LAZY": "60000"}
 
 
-def mesh(s, name, pipeline, tensor=1, device="cuda", schedule="1f1b", **how):
-    return s.config(name, device=device, parallel={"pipeline": pipeline, "tensor": tensor, "schedule": schedule}, **{**SIZE, **how})
+def mesh(s, name, pipeline, tensor=1, device="cuda", schedule="1f1b", chunks=None, **how):
+    parallel = {"pipeline": pipeline, "tensor": tensor, "schedule": schedule, **({"chunks": chunks} if chunks else {})}
+    return s.config(name, device=device, parallel=parallel, **{**SIZE, **how})
 
 
 @training.story
@@ -56,6 +57,23 @@ def adapters(s):
 
 
 @training.story
+def several_chunks(s):
+    """stages of two chunks of layers, at stages 0 to 2, with others beside them, tensors shared, and a validation: the losses and norms of a CPU"""
+    more = {"model": GPT2, "accumulation": 4, "data": {"validation": s.data}, "validate_every": 3}
+    alone = mesh(s, "alone.json", 1, 1, "cpu", **more)
+    wanted = float(s.run(alone).expect(r"validation\D*([\d.]+)").group(1))
+    for world, tensor, stage, late in ((2, 1, 1, LATE), (4, 2, 0, {}), (4, 1, 2, LATE)):
+        what = "%d ranks, 2 stages x 2 chunks, %d to a block, stage %d" % (world, tensor, stage)
+        micros = {"accumulation": 4 * tensor // (world // 2)}
+        c = mesh(s, "chunks%d%d.json" % (world, tensor), 2, tensor, schedule="interleaved", chunks=2, stage=stage, **{**more, **micros})
+        program = s.run(c, world=world, env={**gpus(world), **late})
+        program.expect(r"^a pipeline of 2 stages x 2 chunks, with 1 \+ 1 \+ 1 \+ 1 blocks, by interleaved 1F1B")
+        training.close(s.losses(c), s.losses(alone), 1e-5, what)
+        training.close(s.norms(c), s.norms(alone), 1e-5, "norms, " + what)
+        training.close([float(program.expect(r"validation\D*([\d.]+)").group(1))], [wanted], 1e-4, "validation, " + what)
+
+
+@training.story
 def halves(s):
     """in bfloat16, blocks gone through again or ways back in halves, and a validation: the losses of a CPU within 1 %"""
     more = {"model": GPT2, "activation_checkpointing": {}, "data": {"validation": s.data}, "validate_every": 2, "bf16": {"enabled": True}}
@@ -84,13 +102,15 @@ def offloaded(s):
 
 @training.story
 def any_mesh_goes_on(s):
-    """a checkpoint of stages goes on on a CPU, one of that in stages of shared blocks, and one of those on one GPU"""
+    """a checkpoint of stages of two chunks goes on on a CPU, one of that in stages of shared blocks, and one of those on one GPU"""
     total = {"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 3, "total_num_steps": 4}}}
     whole = mesh(s, "whole.json", 1, 1, "cpu", model=GPT2, **{**total, "steps": 4})
     s.run(whole)
-    rows = ((2, 2, 1, "cuda", 0), (1, 1, 1, "cpu", 0), (4, 2, 2, "cuda", 2), (1, 1, 1, "cuda", 0))
-    for step, (world, pipeline, tensor, device, stage) in enumerate(rows):
-        c = mesh(s, "%d.json" % step, pipeline, tensor, device, model=GPT2, stage=stage, save_dir=s.path("saved"), **{**total, "steps": step + 1})
+    chunks = {"schedule": "interleaved", "chunks": 2}
+    rows = ((2, 2, 1, "cuda", 0, chunks), (1, 1, 1, "cpu", 0, {}), (4, 2, 2, "cuda", 2, {}), (1, 1, 1, "cuda", 0, {}))
+    for step, (world, pipeline, tensor, device, stage, more) in enumerate(rows):
+        c = mesh(s, "%d.json" % step, pipeline, tensor, device, model=GPT2, stage=stage, save_dir=s.path("saved"),
+                 **{**total, **more, "steps": step + 1})
         program = s.run(c, world=world, env=gpus(world))
         if step > 0:
             program.expect(r"resumed from .*: step %d$" % step)
@@ -113,8 +133,6 @@ def is_refused(s):
     rows = (({"parallel": {"context": 2}}, r"parallel\.context: ranks share samples on CPUs alone so far; drop it, or set train\.device"),
             ({"parallel": {"pipeline": 2}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
              r"zero_optimization\.offload_optimizer goes with it at stage 1 alone on a GPU; give zero_optimization\.stage 1"))
-    rows += (({"parallel": {"pipeline": 2, "schedule": "interleaved", "chunks": 2}, "accumulation": 2},
-              r"parallel\.chunks: stages on GPUs have one chunk of blocks each so far; drop it with its parallel\.schedule"),)
     for number, (keys, words) in enumerate(rows):
         c = s.config("refused%d.json" % number, model=GPT2, device="cuda", **keys)
         s.run(c, world=2, status=1, env=gpus(2)).expect(words)

@@ -231,10 +231,6 @@ static int check_offload(const struct dt_config *c, struct dt_err *err)
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
     size_t head_dim = c->model.shape.head_dim;
-    if (c->parallel.chunks > 1)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.chunks: stages on GPUs have one chunk of blocks each so far; "
-                          "drop it with its parallel.schedule, or set train.device to \"cpu\"");
     if (c->parallel.context > 1 && c->parallel.context_by == DT_BY_RING)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.context_by: keys and values go round on CPUs alone so far; "

@@ -124,48 +124,32 @@ static int clear_room(struct dt_border *b, struct way *w, size_t room, struct dt
     return rc;
 }
 
-static struct dt_coll_call sending(const struct dt_border *b, enum dt_way way, const void *from,
-                                   size_t count)
-{
-    return (struct dt_coll_call){.kind = DT_SEND,
-                                 .send = from,
-                                 .count = count,
-                                 .type = b->type,
-                                 .peer = neighbour(b, way, false)};
-}
-
-/* A device's group begins what was expected with what is given, in one go: so neighbours that send
- * to each other do not wait for each other. */
-static int give_there(struct dt_border *b, enum dt_way way, const void *from, size_t count,
-                      struct dt_err *err)
-{
-    struct dt_coll_call call = sending(b, way, from, count);
-    struct dt_coll_handle h;
-    int64_t since = dt_clock_monotonic_ns();
-    int rc = dt_coll_start(b->group, &call, &h, err);
-    rc = rc == 0 ? dt_coll_wait(b->group, &h, err) : rc;
-    b->ns += (uint64_t)(dt_clock_monotonic_ns() - since);
-    return rc;
-}
-
 int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
                    struct dt_err *err)
 {
     struct way *w = rooms_of(b, way);
     size_t room = w->next;
     assert(count <= b->most);
-    if (!b->memory)
-        return give_there(b, way, from, count, err);
     if (clear_room(b, w, room, err) < 0)
         return -1;
-    if (count > 0)
+    if (b->memory && count > 0)
         memcpy(w->room[room], from, count * dt_dtype_size(b->type));
-    struct dt_coll_call call = sending(b, way, w->room[room], count);
+    struct dt_coll_call call = {.kind = DT_SEND,
+                                .send = b->memory ? w->room[room] : from,
+                                .count = count,
+                                .type = b->type,
+                                .peer = neighbour(b, way, false)};
     if (dt_coll_start(b->group, &call, &w->given[room], err) < 0)
         return -1;
     w->under_way[room] = true;
     w->next = (room + 1) % AHEAD;
     return 0;
+}
+
+/* A device's group begins all that was started when one of it is waited for. */
+int dt_border_send(struct dt_border *b, struct dt_err *err)
+{
+    return b->memory ? 0 : dt_border_finish(b, err);
 }
 
 int dt_border_finish(struct dt_border *b, struct dt_err *err)

@@ -31,9 +31,12 @@ void dt_border_close(struct dt_border *b);
 int dt_border_expect(struct dt_border *b, enum dt_way way, void *to, size_t count,
                      struct dt_err *err);
 int dt_border_take(struct dt_border *b, enum dt_way way, struct dt_err *err);
-/* FROM is the caller's again when this returns. */
+/* FROM is the caller's again when this returns; THERE, when dt_border_send() does. */
 int dt_border_give(struct dt_border *b, enum dt_way way, const void *from, size_t count,
                    struct dt_err *err);
+/* Of a device, behind what is given in one go, two at a time each way: begins all that was given
+ * and is expected as one, so that neighbours that send to each other do not wait for each other. */
+int dt_border_send(struct dt_border *b, struct dt_err *err);
 /* All that was given has been taken. */
 int dt_border_finish(struct dt_border *b, struct dt_err *err);
 /* Before this rank waits for others than its neighbours, which wait for neighbours of their own:

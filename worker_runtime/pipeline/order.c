@@ -102,6 +102,12 @@ void dt_pipe_list(const struct dt_pipe_plan *p, int stage, struct dt_pipe_op *op
         *ops++ = nth(p, DT_PIPE_WEIGHT, weights++);
 }
 
+int dt_pipe_round(const struct dt_pipe_plan *p, int stage, size_t i)
+{
+    size_t first = (size_t)warm_up(p, stage), all = (size_t)(p->micros * p->chunks);
+    return p->chunks > 1 && i >= first && i < first + 2 * (all - first) ? 2 : 1;
+}
+
 static bool is_end(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op, bool first)
 {
     return op->chunk * p->stages + stage == (first ? 0 : p->stages * p->chunks - 1);

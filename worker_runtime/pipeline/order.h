@@ -53,6 +53,13 @@ void dt_pipe_list(const struct dt_pipe_plan *p, int stage, struct dt_pipe_op *op
 bool dt_pipe_takes(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
 bool dt_pipe_gives(const struct dt_pipe_plan *p, int stage, const struct dt_pipe_op *op);
 
+/* How many ops, from number I of STAGE's list on, hand over as one where a stage begins to send and
+ * to receive in one go and goes on when all of that is through, as GPUs do: what they take is there
+ * before the first, and what they make goes out behind the last, together with what the next ones
+ * take. Of several chunks a forward and the backward behind it do, or stages would wait in a ring.
+ */
+int dt_pipe_round(const struct dt_pipe_plan *p, int stage, size_t i);
+
 /* The most that STAGE holds at once of what is between its forward and the end of its backward:
  * micro-batches, or with several chunks, chunks of them. */
 int dt_pipe_slots(const struct dt_pipe_plan *p, int stage);

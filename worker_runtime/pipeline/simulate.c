@@ -11,9 +11,8 @@
 
 struct stage {
     const struct dt_pipe_op *ops;
-    size_t done;                        /* of them */
-    double clock;                       /* when that was */
-    long in;                            /* what the next op takes */
+    size_t done, begun;                 /* of them; when the last round began */
+    double clock;                       /* when they were done */
     long out[2][DT_PIPE_ROOM_MOST + 1]; /* what the last ones have made, the newest first, by way */
 };
 
@@ -156,21 +155,33 @@ static bool has_passed(const struct run *r, long message, double *start)
     return since != NOT_YET && wanted != NOT_YET;
 }
 
-/* A stage turns to what is between its last op and its next. */
-static void turn(const struct run *r, int stage)
+/* The end of the ops that the next one hands over with. */
+static size_t end_of_round(const struct run *r, int stage)
+{
+    size_t at = r->stages[stage].done;
+    return at + (size_t)(r->t->joint ? dt_pipe_round(&r->t->plan, stage, at) : 1);
+}
+
+static void give(const struct run *r, int stage, const struct dt_pipe_op *op)
 {
     struct stage *s = &r->stages[stage];
-    const struct dt_pipe_op *last = &s->ops[s->done > 0 ? s->done - 1 : 0];
-    long *out = s->out[last->kind == DT_PIPE_FORWARD];
-    long made = s->done > 0 ? made_by(r, stage, last) : NO_MESSAGE;
-    if (made != NO_MESSAGE) {
-        for (int i = DT_PIPE_ROOM_MOST; i > 0; i--)
-            out[i] = out[i - 1];
-        out[0] = made;
-        r->given[made] = s->clock;
-    }
-    s->in = s->done < r->op_count ? taken_by(r, stage, &s->ops[s->done]) : NO_MESSAGE;
-    for (size_t i = s->done; i < r->op_count && i <= s->done + (size_t)r->t->early; i++) {
+    long *out = s->out[op->kind == DT_PIPE_FORWARD], made = made_by(r, stage, op);
+    if (made == NO_MESSAGE)
+        return;
+    for (int i = DT_PIPE_ROOM_MOST; i > 0; i--)
+        out[i] = out[i - 1];
+    out[0] = made;
+    r->given[made] = s->clock;
+}
+
+/* A stage turns to what is between its last ops and its next. */
+static void turn(const struct run *r, int stage)
+{
+    const struct stage *s = &r->stages[stage];
+    size_t end = end_of_round(r, stage) + (size_t)r->t->early;
+    for (size_t i = s->begun; i < s->done; i++)
+        give(r, stage, &s->ops[i]);
+    for (size_t i = s->done; i < r->op_count && i < end; i++) {
         long in = taken_by(r, stage, &s->ops[i]);
         if (in != NO_MESSAGE && r->wanted[in] == NOT_YET)
             r->wanted[in] = s->clock;
@@ -185,15 +196,29 @@ static bool has_room(const struct run *r, const struct stage *s, double *start)
            (has_passed(r, s->out[0][room], start) && has_passed(r, s->out[1][room], start));
 }
 
+/* As has_passed(), of all that the ops up to END take. */
+static bool has_come(const struct run *r, int stage, size_t end, double *start)
+{
+    const struct stage *s = &r->stages[stage];
+    for (size_t i = s->done; i < end; i++)
+        if (!has_passed(r, taken_by(r, stage, &s->ops[i]), start))
+            return false;
+    return true;
+}
+
 static bool step(const struct run *r, int stage, struct dt_pipe_use *use)
 {
     struct stage *s = &r->stages[stage];
     double start = s->clock;
-    if (s->done == r->op_count || !has_passed(r, s->in, &start) || !has_room(r, s, &start))
+    size_t end = end_of_round(r, stage);
+    if (s->done == r->op_count || !has_come(r, stage, end, &start) || !has_room(r, s, &start))
         return false;
-    double takes = duration(r, stage, &s->ops[s->done++]);
-    s->clock = start + takes;
-    use->busy += takes;
+    s->clock = start;
+    for (s->begun = s->done; s->done < end; s->done++) {
+        double takes = duration(r, stage, &s->ops[s->done]);
+        s->clock += takes;
+        use->busy += takes;
+    }
     turn(r, stage);
     return true;
 }

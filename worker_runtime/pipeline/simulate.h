@@ -26,7 +26,8 @@ struct dt_pipe_trial {
      * dt_coll_send(). It begins to receive what its next op takes when it begins to send. -1: sends
      * take no time of it. */
     int room;
-    int early; /* ops behind its next one whose messages it begins to receive then, too */
+    int early;  /* ops behind its next one whose messages it begins to receive then, too */
+    bool joint; /* ops hand over as one, by dt_pipe_round() */
 };
 
 /* Of a stage. */

@@ -54,7 +54,7 @@ static void settle_stage(struct place *p, int64_t micros, const struct part *par
     if (dt_pipe_check(&plan, NULL) < 0)
         return;
     bool teams = part->tensor > 1 || p->c->parallel.context > 1 || p->c->parallel.expert > 1;
-    int ahead = dt_stages_ahead(&plan, teams, part->hosts);
+    int ahead = dt_stages_ahead(&plan, teams, part->hosts, p->on_gpu);
     p->under_way = (size_t)dt_stages_hold(&plan, part->index, ahead);
 }
 

@@ -35,10 +35,10 @@ struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros)
 }
 
 /* Where ranks wait in passes, what they gave between hosts is taken before (dt_border_halt()). With
- * several chunks a neighbour may want it only behind its next pass. */
-int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts)
+ * several chunks a neighbour may want it only behind its next pass. Devices hand over by rounds. */
+int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts, bool there)
 {
-    return p->chunks > 1 && teams && hosts ? 2 : 1;
+    return p->chunks > 1 && teams && hosts && !there ? 2 : 1;
 }
 
 /* What is asked for so early needs a place of its own. */
@@ -237,7 +237,8 @@ static int list_passes(struct dt_trainer *t, struct dt_err *err)
     s->count = dt_pipe_op_count(&plan);
     s->halts = dt_trainer_tensor(t)->size > 1 || dt_trainer_context(t)->size > 1 ||
                dt_trainer_experts(t)->size > 1;
-    s->ahead = dt_stages_ahead(&plan, s->halts, dt_context_hosts(t->context) > 1);
+    s->ahead =
+        dt_stages_ahead(&plan, s->halts, dt_context_hosts(t->context) > 1, t->device->coll != NULL);
     s->slots = (size_t)dt_stages_hold(&plan, axis->index, s->ahead);
     say_idle(t, &plan);
     return list_ops(s, axis->index, err);
@@ -409,17 +410,38 @@ static int ask_up_to(struct dt_trainer *t, const struct dt_pipe_op *end, struct 
     return 0;
 }
 
-/* What comes next is asked for first; but where that is to come to where this is given from, and
- * where giving waits for nobody, as all that was given before has been taken. */
-static int hand_over(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)
+/* How many ops, OP the first, hand over in one go. */
+static int round_of(const struct dt_trainer *t, const struct dt_pipe_op *op)
 {
     const struct dt_stages *s = t->stages;
-    const struct dt_pipe_op *next = op + 1;
-    bool last = next == s->ops + s->count;
-    bool first = s->ahead == 1 && !last && (next->micro != op->micro || next->chunk != op->chunk);
-    if (first && ask_up_to(t, next + s->ahead, err) < 0)
+    if (!s->there)
+        return 1;
+    return dt_pipe_round(&s->plan, dt_trainer_pipeline(t)->index, (size_t)(op - s->ops));
+}
+
+/* What is to be asked for before OP. */
+static int ask_before(struct dt_trainer *t, const struct dt_pipe_op *op, struct dt_err *err)
+{
+    int round = round_of(t, op), ahead = t->stages->ahead;
+    return ask_up_to(t, op + (round > ahead ? round : ahead), err);
+}
+
+/* What the ops from FIRST to behind NEXT made. What comes next is asked for first; but where that
+ * is to come to where this is given from, and where giving waits for nobody, as all that was given
+ * before has been taken. */
+static int hand_over(struct dt_trainer *t, const struct dt_pipe_op *first,
+                     const struct dt_pipe_op *next, struct dt_err *err)
+{
+    const struct dt_stages *s = t->stages;
+    const struct dt_pipe_op *last = next - 1;
+    bool end = next == s->ops + s->count;
+    bool ask = s->ahead == 1 && !end && (next->micro != last->micro || next->chunk != last->chunk);
+    if (ask && ask_before(t, next, err) < 0)
         return -1;
-    return give(t, op, err) < 0 ? -1 : ask_up_to(t, next + s->ahead, err);
+    for (const struct dt_pipe_op *op = first; op < next; op++)
+        if (give(t, op, err) < 0)
+            return -1;
+    return dt_border_send(s->border, err) < 0 ? -1 : ask_before(t, next, err);
 }
 
 static int before_pass(struct dt_trainer *t, struct dt_err *err)
@@ -444,18 +466,21 @@ static int go_through(struct dt_trainer *t, float scale, struct dt_loss_sums *su
                       struct dt_err *err)
 {
     struct dt_stages *s = t->stages;
-    const struct dt_pipe_op *end = s->ops + s->count;
+    const struct dt_pipe_op *op = s->ops, *end = s->ops + s->count;
     if (t->config->dpo.on && refer(t, data_s, err) < 0)
         return -1;
     s->asked = 0;
-    if (ask_up_to(t, s->ops + s->ahead, err) < 0)
+    if (ask_before(t, op, err) < 0)
         return -1;
-    for (const struct dt_pipe_op *op = s->ops; op < end; op++) {
-        enum dt_way way = way_of(op);
-        if (takes(t, op) && dt_border_take(s->border, way, err) < 0)
-            return -1;
-        if (before_pass(t, err) < 0 || pass(t, op, scale, sums, data_s, err) < 0 ||
-            hand_over(t, op, err) < 0)
+    while (op < end) {
+        const struct dt_pipe_op *first = op, *next = op + round_of(t, op);
+        for (; op < next; op++) {
+            if (takes(t, op) && dt_border_take(s->border, way_of(op), err) < 0)
+                return -1;
+            if (before_pass(t, err) < 0 || pass(t, op, scale, sums, data_s, err) < 0)
+                return -1;
+        }
+        if (hand_over(t, first, next, err) < 0)
             return -1;
     }
     return dt_stages_rest(t, err);
@@ -501,8 +526,10 @@ static int section_loss(struct dt_trainer *t, const struct dt_pipe_op *op, size_
         return -1;
     if (!any || !gives(t, op))
         return 0;
-    return dt_border_give(b, DT_ONWARD, dt_transformer_border(t->model, 0), stream_of(t, batch),
-                          err);
+    if (dt_border_give(b, DT_ONWARD, dt_transformer_border(t->model, 0), stream_of(t, batch), err) <
+        0)
+        return -1;
+    return dt_border_send(b, err);
 }
 
 static int go_forward(struct dt_trainer *t, size_t batch, const struct dt_dpo_pass *pass,

@@ -22,9 +22,9 @@ uint64_t dt_stages_mark(const struct dt_config *c);
 /* What goes through them in a step of so many micro-batches. Pure. */
 struct dt_pipe_plan dt_stages_plan(const struct dt_config *c, int64_t micros);
 /* The passes whose messages a stage asks for ahead of them. TEAMS: it waits for others than its
- * neighbours in the midst of passes; HOSTS: they are on several. And what it holds at most of
- * micro-batches, or chunks of them, between forward and backward. Pure. */
-int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts);
+ * neighbours in the midst of passes; HOSTS: they are on several; THERE: they are devices. And what
+ * it holds at most of micro-batches, or chunks of them, between forward and backward. Pure. */
+int dt_stages_ahead(const struct dt_pipe_plan *p, bool teams, bool hosts, bool there);
 int dt_stages_hold(const struct dt_pipe_plan *p, int stage, int ahead);
 
 /* "a pipeline of 3 stages, with 4 + 4 + 3 blocks, by 1F1B", as C has it, and of several chunks a
