@@ -103,6 +103,9 @@ TYPED(cross_entropy_join,
 TYPED(add,
       (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
       n, to, from)
+TYPED(copy_rows,
+      (size_t rows, size_t width, dt_elem *to, size_t to_stride, const dt_elem *from, size_t from_stride, struct dt_stream *s),
+      rows, width, to, to_stride, from, from_stride)
 TYPED(dropout,
       (const struct dt_dropout *d, size_t n, dt_elem *out, bool add, const dt_elem *x, struct dt_stream *s),
       d, n, out, add, x)
@@ -186,6 +189,7 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .cross_entropy_sums = cross_entropy_sums_##T,           \
         .cross_entropy_join = cross_entropy_join_##T,           \
         .add = add_##T,                                         \
+        .copy_rows = copy_rows_##T,                             \
         .dropout = dropout_##T,                                 \
         .adamw = adamw_##T,                                     \
         .sum_squares = sum_squares_##T,                         \

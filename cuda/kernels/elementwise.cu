@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of two arrays, dropout, conversions between element types, and what a type leaves of floats;
- * n elements, each alone. Conversions are ops/half.h's, so that all 16-bit patterns come out as on
- * a CPU; of NaN in double only that it is one. */
+/* Sums of two arrays, copies of rows, dropout, conversions between element types, and what a type
+ * leaves of floats; n elements, each alone. Conversions are ops/half.h's, so that all 16-bit
+ * patterns come out as on a CPU; of NaN in double only that it is one. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/map.cuh"
 #include "worker_runtime/ops/by_chance.h"
@@ -154,6 +154,24 @@ template <class E, bool ADD> __global__ void dropout(dt_dropout d, size_t n, E *
     }
 }
 
+/* COUNT of a row at a time: one, or a pack. */
+template <class E, int COUNT>
+__global__ void copy_rows(size_t rows, size_t width, E *to, size_t to_stride, const E *from,
+                          size_t from_stride)
+{
+    size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x, packs = width / COUNT;
+    for (size_t i = first; i < rows * packs; i += stride) {
+        size_t row = i / packs, at = i % packs * COUNT;
+        const E *x = from + row * from_stride + at;
+        E *y = to + row * to_stride + at;
+        if constexpr (COUNT == 1)
+            *y = *x;
+        else
+            *reinterpret_cast<dt_pack<E> *>(y) = *reinterpret_cast<const dt_pack<E> *>(x);
+    }
+}
+
 } // namespace
 
 /* Equal types, of which there may be others, are copied bit by bit. */
@@ -186,6 +204,23 @@ cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from
         using E = decltype(one);
         E *out = static_cast<E *>(to);
         return dt_map<sum, E>(n, {{out}, {out, static_cast<const E *>(from)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_copy_rows(enum dt_dtype elem, size_t rows, size_t width, void *to,
+                              size_t to_stride, const void *from, size_t from_stride,
+                              struct dt_stream *s)
+{
+    if (rows == 0 || width == 0)
+        return cudaSuccess;
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        constexpr int COUNT = dt_pack<E>::COUNT;
+        bool packs = dt_aligned16(to, from) && (width | to_stride | from_stride) % COUNT == 0;
+        dim3 grid(dt_blocks(rows * width, packs ? THREADS * COUNT : THREADS));
+        return dt_launch(packs ? copy_rows<E, COUNT> : copy_rows<E, 1>, grid, dim3(THREADS), 0,
+                         s->compute, rows, width, static_cast<E *>(to), to_stride,
+                         static_cast<const E *>(from), from_stride);
     });
 }
 

@@ -181,6 +181,33 @@ TEST(one_array_is_added_to_another)
     gpu_each(sums);
 }
 
+/* Rows of WIDTH, GAP apart on the one side and FAR on the other. */
+static void copies_of(struct gpu_kit *g, size_t rows, size_t width, size_t gap, size_t far)
+{
+    size_t to = width + gap, from = width + far;
+    float *x = gpu_numbers(g, rows * from), *y = gpu_numbers(g, rows * to);
+    void *dx = gpu_up(g, rows * from, x), *dy = gpu_up(g, rows * to, y);
+    g->ops->copy_rows(rows, width, dy, to, dx, from, g->s);
+    ref->copy_rows(rows, width, y, to, x, from, NULL);
+    CHECK_ROW("%zu rows of %zu, %zu and %zu apart", rows, width, gap, far);
+    gpu_near(g, "copied", rows * to, dy, y, 0);
+}
+
+static void copies(struct gpu_kit *g)
+{
+    static const size_t sizes[] = {1, 7, 64, 300};
+    for (size_t i = 0; i < 16; i++) {
+        copies_of(g, sizes[i / 4], sizes[i % 4], 0, 16);
+        copies_of(g, sizes[i / 4], sizes[i % 4], 3, 8);
+        gpu_free(g);
+    }
+}
+
+TEST(rows_are_copied_between_strides)
+{
+    gpu_each(copies);
+}
+
 static void dropout_of(struct gpu_kit *g, size_t n)
 {
     static const struct dt_dropout rows[] = {{77, 0, 0.5f, 0, 0},

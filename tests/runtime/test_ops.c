@@ -707,6 +707,26 @@ TEST(activations_forward_and_backward)
     on_each_table(activations);
 }
 
+static void copies(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const size_t sizes[] = {0, 1, 33, 700};
+    for (size_t i = 0; i < 16; i++) {
+        size_t rows = sizes[i / 4], width = sizes[i % 4], to = width + i % 3, from = width + i % 5;
+        float *x = kit_numbers(k, rows * from), *out = kit_numbers(k, rows * to);
+        float *want = kit_copy(k, rows * to, out);
+        CHECK_ROW("%zu rows of %zu", rows, width);
+        ops->copy_rows(rows, width, out, to, x, from, s);
+        ref->copy_rows(rows, width, want, to, x, from, NULL);
+        kit_near("rows", rows * to, out, want, 0);
+        kit_free(k);
+    }
+}
+
+TEST(rows_are_copied_between_strides)
+{
+    on_each_table(copies);
+}
+
 static void one_dropout(const struct dt_ops *ops, struct dt_stream *s, struct kit *k, size_t n,
                         uint32_t gone_below)
 {

@@ -54,7 +54,7 @@ OPS = {
     "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
     "geglu_forward": [SIZE, P, P, P], "geglu_backward": [SIZE, P, P, P, P, P],
     "cross_entropy": [P, P, P, BOOL], "cross_entropy_sums": [P] * 3, "cross_entropy_join": [P, SIZE, P, P, P, BOOL],
-    "add": [SIZE, P, P], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P],
+    "add": [SIZE, P, P], "copy_rows": [SIZE, SIZE, P, SIZE, P, SIZE], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P],
     "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT], "nf4_expand": [P] * 2,
     "magnitude_norms": [P, SIZE, FLOAT, P, P, P], "magnitude_forward": [P] * 4, "magnitude_backward": [P] * 7,
 }

@@ -307,6 +307,11 @@ typedef void dt_cross_entropy_join_fn(const struct dt_cross_entropy *c, size_t p
 /* to += from */
 typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
 
+/* to[rows, WIDTH] = from[rows, WIDTH], whose rows have strides of their own; what lies between rows
+ * is neither read nor written. */
+typedef void dt_copy_rows_fn(size_t rows, size_t width, dt_elem *to, size_t to_stride,
+                             const dt_elem *from, size_t from_stride, struct dt_stream *s);
+
 /* out = what dropout leaves of x, or with ADD += ; out may be x. Of a gradient it is backward. */
 typedef void dt_dropout_fn(const struct dt_dropout *d, size_t n, dt_elem *out, bool add,
                            const dt_elem *x, struct dt_stream *s);
@@ -405,6 +410,7 @@ struct dt_ops {
     dt_cross_entropy_sums_fn *cross_entropy_sums;
     dt_cross_entropy_join_fn *cross_entropy_join;
     dt_add_fn *add;
+    dt_copy_rows_fn *copy_rows;
     dt_dropout_fn *dropout;
     dt_adamw_fn *adamw;
     dt_sum_squares_fn *sum_squares;

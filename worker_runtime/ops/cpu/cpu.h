@@ -56,6 +56,7 @@ dt_cross_entropy_fn DT_CPU(cross_entropy);
 dt_cross_entropy_sums_fn DT_CPU(cross_entropy_sums);
 dt_cross_entropy_join_fn DT_CPU(cross_entropy_join);
 dt_add_fn DT_CPU(add);
+dt_copy_rows_fn DT_CPU(copy_rows);
 dt_dropout_fn DT_CPU(dropout);
 dt_adamw_fn DT_CPU(adamw);
 dt_sum_squares_fn DT_CPU(sum_squares);

@@ -198,6 +198,29 @@ void DT_CPU(dropout)(const struct dt_dropout *d, size_t n, dt_elem *out, bool ad
     run(s, dropout, &(struct job){.n = n, .out = out, .x = x, .dropout = d, .add = add});
 }
 
+struct rows_job {
+    size_t rows, width, together; /* rows of a part */
+    float *to;
+    const float *from;
+    size_t to_stride, from_stride;
+};
+
+static void copy_rows(void *arg, size_t part)
+{
+    const struct rows_job *j = arg;
+    struct dt_range r = dt_part(j->rows, j->together, part);
+    for (size_t n = r.from; n < r.to; n++)
+        memcpy(j->to + n * j->to_stride, j->from + n * j->from_stride, j->width * sizeof *j->to);
+}
+
+void DT_CPU(copy_rows)(size_t rows, size_t width, dt_elem *to, size_t to_stride,
+                       const dt_elem *from, size_t from_stride, struct dt_stream *s)
+{
+    struct rows_job j = {rows,      width,      width < PART ? PART / (width + 1) + 1 : 1, to, from,
+                         to_stride, from_stride};
+    dt_pool_run(s->pool, dt_parts(rows, j.together), copy_rows, &j);
+}
+
 /* One loop for each pair of types: LOAD and STORE are an element's way to float and from it. */
 #define CAST(name, from_t, to_t, how)                                                              \
     static void name(size_t n, void *out_, const void *x_)                                         \

@@ -369,6 +369,17 @@ void dt_ref_add(size_t n, dt_elem *to_, const dt_elem *from_, struct dt_stream *
         to[i] += from[i];
 }
 
+void dt_ref_copy_rows(size_t rows, size_t width, dt_elem *to_, size_t to_stride,
+                      const dt_elem *from_, size_t from_stride, struct dt_stream *s)
+{
+    float *to = to_;
+    const float *from = from_;
+    (void)s;
+    for (size_t n = 0; n < rows; n++)
+        for (size_t i = 0; i < width; i++)
+            to[n * to_stride + i] = from[n * from_stride + i];
+}
+
 /* What stays and what goes hangs on nothing but START and the element's place, so forward and
  * backward agree without a mask. */
 void dt_ref_dropout(const struct dt_dropout *d, size_t n, dt_elem *out_, bool add,

@@ -28,6 +28,7 @@ dt_cross_entropy_fn dt_ref_cross_entropy;
 dt_cross_entropy_sums_fn dt_ref_cross_entropy_sums;
 dt_cross_entropy_join_fn dt_ref_cross_entropy_join;
 dt_add_fn dt_ref_add;
+dt_copy_rows_fn dt_ref_copy_rows;
 dt_dropout_fn dt_ref_dropout;
 dt_adamw_fn dt_ref_adamw;
 dt_sum_squares_fn dt_ref_sum_squares;
