@@ -61,9 +61,4 @@ static inline size_t dt_pieces_place(const struct dt_pieces *p, size_t batch, si
     return dt_pieces_first(p, p->rank, piece) + row % length;
 }
 
-/* Between rows of BYTES each as all ranks have them, one rank behind the other, and those of each
- * of BATCH samples from its first position to its last. */
-void dt_pieces_reorder(const struct dt_pieces *p, size_t batch, size_t bytes, char *by_rank,
-                       char *by_position, bool to_position);
-
 #endif

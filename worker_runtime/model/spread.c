@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/model/spread.h"
 
-#include <string.h>
-
 /* Keys and values of a position, side by side. */
 static size_t pair(const struct dt_block *b)
 {
@@ -14,6 +12,22 @@ static size_t elem_of(const struct dt_block *b)
     return dt_dtype_size(b->ops->elem);
 }
 
+void dt_spread_reorder(const struct dt_block *b, size_t width, dt_elem *by_rank,
+                       dt_elem *by_position, bool to_position)
+{
+    const struct dt_pieces *p = &b->pieces;
+    size_t run = dt_pieces_length(p) * width, whole = p->positions * width;
+    char *piece = by_rank;
+    for (size_t rank = 0; rank < p->ranks; rank++)
+        for (size_t i = 0; i < dt_pieces_count(p); i++, piece += b->batch * run * elem_of(b)) {
+            char *there = (char *)by_position + dt_pieces_first(p, rank, i) * width * elem_of(b);
+            if (to_position)
+                b->ops->copy_rows(b->batch, run, there, whole, piece, run, b->stream);
+            else
+                b->ops->copy_rows(b->batch, run, piece, run, there, whole, b->stream);
+        }
+}
+
 static size_t all_pairs(const struct dt_block *b)
 {
     return b->batch * b->pieces.positions * pair(b);
@@ -21,28 +35,20 @@ static size_t all_pairs(const struct dt_block *b)
 
 void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to)
 {
-    size_t elem = elem_of(b), half = pair(b) / 2 * elem;
-    for (size_t n = 0; n < b->rows; n++, to += 2 * half) {
-        memcpy(to, (const char *)a->k + n * a->k_stride * elem, half);
-        memcpy(to + half, (const char *)a->v + n * a->v_stride * elem, half);
-    }
+    size_t half = pair(b) / 2;
+    b->ops->copy_rows(b->rows, half, to, 2 * half, a->k, a->k_stride, b->stream);
+    b->ops->copy_rows(b->rows, half, to + half * elem_of(b), 2 * half, a->v, a->v_stride,
+                      b->stream);
 }
 
 void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                       const char *from)
 {
-    size_t elem = elem_of(b), half = pair(b) / 2 * elem;
-    char *dk = (char *)dqkv + a->heads * a->head_dim * elem, *dv = dk + half;
-    for (size_t n = 0; n < b->rows; n++, from += 2 * half) {
-        memcpy(dk + n * a->k_stride * elem, from, half);
-        memcpy(dv + n * a->v_stride * elem, from + half, half);
-    }
-}
-
-static void reorder(const struct dt_block *b, char *by_rank, char *by_position, bool to_position)
-{
-    dt_pieces_reorder(&b->pieces, b->batch, pair(b) * elem_of(b), by_rank, by_position,
-                      to_position);
+    size_t half = pair(b) / 2;
+    char *dk = (char *)dqkv + a->heads * a->head_dim * elem_of(b), *dv = dk + half * elem_of(b);
+    b->ops->copy_rows(b->rows, half, dk, a->k_stride, from, 2 * half, b->stream);
+    b->ops->copy_rows(b->rows, half, dv, a->v_stride, from + half * elem_of(b), 2 * half,
+                      b->stream);
 }
 
 /* This rank's place among pairs as ranks have them. */
@@ -56,7 +62,7 @@ static void gather(const struct dt_block *b, const struct dt_attention *a)
     const struct dt_scratch *s = b->scratch;
     dt_spread_pack(b, a, own_pairs(b));
     dt_team_gather(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
-    reorder(b, s->ranks_pairs, s->pairs, true);
+    dt_spread_reorder(b, pair(b), s->ranks_pairs, s->pairs, true);
 }
 
 /* Rows of a piece that others stand before. */
@@ -113,7 +119,7 @@ void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, 
     piece_backward(b, a, 0, dq, s->dpairs, dout);
     piece_backward(b, a, 1, dq, s->ranks_pairs, dout);
     b->ops->add(all_pairs(b), s->dpairs, s->ranks_pairs, b->stream);
-    reorder(b, s->ranks_pairs, s->dpairs, false);
+    dt_spread_reorder(b, pair(b), s->ranks_pairs, s->dpairs, false);
     dt_team_scatter(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
     dt_spread_unpack(b, a, dqkv, own_pairs(b));
 }

@@ -12,6 +12,10 @@
 void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to);
 void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                       const char *from);
+/* Between rows of WIDTH numbers as all ranks have them, one rank behind the other, and those of
+ * each sample from its first position to its last. */
+void dt_spread_reorder(const struct dt_block *b, size_t width, dt_elem *by_rank,
+                       dt_elem *by_position, bool to_position);
 
 /* As the ops of dt_attention are, of A that dt_block_attention() made; dqkv as
  * dt_block_attention_backward() has it. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/model/swap.h"
 
-#include <string.h>
+#include "worker_runtime/model/spread.h"
 
-/* Rows of this rank's positions, and which stretches of each, in bytes, ranks have equal parts of.
- */
+/* Rows of this rank's positions, and which stretches of each, in numbers, ranks have equal parts
+ * of. */
 struct cut {
     size_t stride, stretches;
     struct {
@@ -19,10 +19,9 @@ static size_t ranks(const struct dt_block *b)
 
 static struct cut cut_qkv(const struct dt_block *b, const struct dt_attention *a)
 {
-    size_t elem = dt_dtype_size(b->ops->elem), head = a->head_dim * elem;
-    size_t q = a->heads * head, k = a->kv_heads * head;
+    size_t q = a->heads * a->head_dim, k = a->kv_heads * a->head_dim;
     return (struct cut){
-        .stride = a->q_stride * elem,
+        .stride = a->q_stride,
         .stretches = 3,
         .of = {{0, q / ranks(b)}, {q, k / ranks(b)}, {q + k, k / ranks(b)}},
     };
@@ -30,58 +29,56 @@ static struct cut cut_qkv(const struct dt_block *b, const struct dt_attention *a
 
 static struct cut cut_out(const struct dt_block *b, const struct dt_attention *a)
 {
-    size_t elem = dt_dtype_size(b->ops->elem), q = a->heads * a->head_dim * elem;
-    return (struct cut){.stride = a->out_stride * elem, .stretches = 1, .of = {{0, q / ranks(b)}}};
+    size_t q = a->heads * a->head_dim;
+    return (struct cut){.stride = a->out_stride, .stretches = 1, .of = {{0, q / ranks(b)}}};
 }
 
-/* Bytes of a position that a rank has. */
+/* Numbers of a position that a rank has. */
 static size_t part_of(const struct cut *c)
 {
-    size_t bytes = 0;
+    size_t numbers = 0;
     for (size_t i = 0; i < c->stretches; i++)
-        bytes += c->of[i].part;
-    return bytes;
+        numbers += c->of[i].part;
+    return numbers;
 }
 
-/* What goes to each rank, one rank behind the other; and what came from each, back into rows. */
-static void pack(const struct dt_block *b, const struct cut *c, const char *row, char *to)
+/* Between rows and what goes to each rank or came from it, PARTS, one rank behind the other. */
+static void deal(const struct dt_block *b, const struct cut *c, char *rows, char *parts,
+                 bool to_parts)
 {
-    for (size_t rank = 0; rank < ranks(b); rank++)
-        for (size_t n = 0; n < b->rows; n++)
-            for (size_t i = 0; i < c->stretches; to += c->of[i++].part)
-                memcpy(to, row + n * c->stride + c->of[i].at + rank * c->of[i].part, c->of[i].part);
-}
-
-static void unpack(const struct dt_block *b, const struct cut *c, char *row, const char *from)
-{
-    for (size_t rank = 0; rank < ranks(b); rank++)
-        for (size_t n = 0; n < b->rows; n++)
-            for (size_t i = 0; i < c->stretches; from += c->of[i++].part)
-                memcpy(row + n * c->stride + c->of[i].at + rank * c->of[i].part, from,
-                       c->of[i].part);
+    size_t elem = dt_dtype_size(b->ops->elem), width = part_of(c);
+    for (size_t rank = 0; rank < ranks(b); rank++, parts += (b->rows - 1) * width * elem)
+        for (size_t i = 0; i < c->stretches; parts += c->of[i++].part * elem) {
+            size_t part = c->of[i].part;
+            char *row = rows + (c->of[i].at + rank * part) * elem;
+            if (to_parts)
+                b->ops->copy_rows(b->rows, part, parts, width, row, c->stride, b->stream);
+            else
+                b->ops->copy_rows(b->rows, part, row, c->stride, parts, width, b->stream);
+        }
 }
 
 static void exchange(const struct dt_block *b, const struct cut *c, const char *from, char *to)
 {
-    dt_team_swap(b->context, from, to, b->rows * part_of(c), DT_U8);
+    dt_team_swap(b->context, from, to, b->rows * part_of(c), b->ops->elem);
 }
 
 /* Own positions of all heads, in ROWS, become all positions of this rank's heads, in TO. */
-static void to_heads(const struct dt_block *b, const struct cut *c, const char *rows, char *to,
+static void to_heads(const struct dt_block *b, const struct cut *c, const dt_elem *rows, char *to,
                      char *room)
 {
-    pack(b, c, rows, to);
+    deal(b, c, (char *)rows, to, true);
     exchange(b, c, to, room);
-    dt_pieces_reorder(&b->pieces, b->batch, part_of(c), room, to, true);
+    dt_spread_reorder(b, part_of(c), room, to, true);
 }
 
 /* And back; FROM is of no use then. */
 static void to_positions(const struct dt_block *b, const struct cut *c, char *from, char *rows,
                          char *room)
 {
-    dt_pieces_reorder(&b->pieces, b->batch, part_of(c), room, from, false);
+    dt_spread_reorder(b, part_of(c), room, from, false);
     exchange(b, c, room, from);
-    unpack(b, c, rows, from);
+    deal(b, c, rows, from, false);
 }
 
 /* Of this rank's heads; QKV has all positions of them. */
