@@ -82,10 +82,10 @@ __device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query,
             g->out[i][c] /= sum;
         int row = query + at.row + i;
         if (at.column == 0 && row < t.positions)
-            t.a.logsum[head * t.a.queries + row] = g->largest[i] / DT_LOG2_E + logf(sum);
+            dt_attention_logsum(t, head)[row] = g->largest[i] / DT_LOG2_E + logf(sum);
     }
-    dt_plain_store(dt_attention_head(out, t, t.a.out_stride, t.a.heads, head), t.a.out_stride,
-                   query, g->out, t);
+    dt_plain_store(dt_attention_head(out, t, t.a.out_stride, head), t.a.out_stride, query,
+                   t.positions, g->out, t);
 }
 
 template <class E, class N>
@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     DT_SHARED_DYNAMIC(float, q);
     float *k = q + DT_PLAIN_ROWS * t.pitch, *v = k + N::STREAM * t.pitch;
     size_t head = blockIdx.x % t.heads, group = static_cast<size_t>(t.group);
-    int tiles = (t.positions + DT_PLAIN_ROWS - 1) / DT_PLAIN_ROWS;
-    int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
+    int query = dt_attention_tile(t, blockIdx.x / t.heads, DT_PLAIN_ROWS);
     const E *keys = dt_attention_k<E>(t, head / group);
     const E *values = dt_attention_v<E>(t, head / group);
     struct dt_attention_past<true> past(t, head);
@@ -155,9 +154,7 @@ cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attent
     struct dt_attention_task t;
     if (a->batch == 0 || a->queries == 0)
         return cudaSuccess;
-    cudaError_t e = dt_attention_check(a, s);
-    if (e == cudaSuccess)
-        e = dt_attention_begin(&t, a);
+    cudaError_t e = dt_attention_begin(&t, a);
     if (e != cudaSuccess)
         return e;
     bool vectors = elem == DT_BF16 && a->cap <= 0 && dt_attention_vectors(a) && dt_aligned16(out);

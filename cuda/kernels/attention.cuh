@@ -7,6 +7,9 @@
  * is one tile of it, in registers. A "head" is a query head of one sequence, counted over the whole
  * batch: b * heads + h; its key/value head is then head / group, counted alike.
  *
+ * Queries may be a part of a sequence: rows of queries and keys alike are counted by their
+ * positions in it, whatever stands first in memory.
+ *
  * Scores are kept as powers of 2: exp(x) = exp2(x * log2(e)), and the factor joins the scale. */
 #ifndef DT_CUDA_ATTENTION_CUH
 #define DT_CUDA_ATTENTION_CUH
@@ -29,7 +32,8 @@ struct alignas(8) dt_attention_row {
 
 struct dt_attention_task {
     struct dt_attention a;
-    int positions, head_dim;
+    int first_query, positions; /* of the first query, and behind the last one */
+    int keys, head_dim;
     int group;  /* query heads of a key/value head */
     int window; /* 0: none */
     int pitch;  /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
@@ -41,30 +45,19 @@ struct dt_attention_task {
     size_t padded;
 };
 
-/* Of the host. What these kernels do not compute is refused with a sentence, so that nobody takes
- * something else for it. */
-inline cudaError_t dt_attention_check(const struct dt_attention *a, struct dt_stream *s)
-{
-    if (a->first == 0 && a->queries == a->keys)
-        return cudaSuccess;
-    if (s->failed.code == DT_E_NONE)
-        dt_err_set(&s->failed, DT_E_RUNTIME,
-                   "attention on a GPU takes whole sequences only: %zu queries from position %zu, "
-                   "%zu keys are computed on CPUs alone",
-                   a->queries, a->first, a->keys);
-    return cudaErrorNotSupported;
-}
-
 /* Of the host. Kernels count positions in int. */
 inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct dt_attention *a)
 {
-    if (a->queries > (1u << 30) || a->head_dim > DT_GPU_HEAD_DIM_MOST ||
+    size_t end = a->first + a->queries;
+    if (end > a->keys || a->keys > (1u << 30) || a->head_dim > DT_GPU_HEAD_DIM_MOST ||
         a->heads % a->kv_heads != 0)
         return cudaErrorInvalidValue;
     *t = {};
     t->a = *a;
-    t->positions = static_cast<int>(a->queries);
-    t->window = a->window < a->queries ? static_cast<int>(a->window) : 0;
+    t->first_query = static_cast<int>(a->first);
+    t->positions = static_cast<int>(end);
+    t->keys = static_cast<int>(a->keys);
+    t->window = a->window < end ? static_cast<int>(a->window) : 0;
     t->head_dim = static_cast<int>(a->head_dim);
     t->pitch = t->head_dim | 1;
     t->group = static_cast<int>(a->heads / a->kv_heads);
@@ -92,30 +85,60 @@ inline bool dt_attention_vectors(const struct dt_attention *a)
            dt_aligned16(a->q, a->k, a->v);
 }
 
-/* Row 0 of a query head, or of a key/value head, in an array whose rows hold HEADS of them. */
+/* Where position 0 of a query head is in an array whose rows are those of queries, or would be: the
+ * first one there is may be further on. */
 template <class E>
 __device__ inline E *dt_attention_head(E *x, const struct dt_attention_task &t, size_t stride,
-                                       size_t heads, size_t head)
+                                       size_t head)
 {
-    return x + head / heads * t.a.queries * stride + head % heads * t.a.head_dim;
+    ptrdiff_t row = static_cast<ptrdiff_t>(head / t.a.heads * t.a.queries) - t.first_query;
+    return x + row * static_cast<ptrdiff_t>(stride) + head % t.a.heads * t.a.head_dim;
+}
+
+/* Position 0 of a key/value head, in an array whose rows are those of keys. */
+template <class E>
+__device__ inline E *dt_attention_kv_head(E *x, const struct dt_attention_task &t, size_t stride,
+                                          size_t kv)
+{
+    return x + kv / t.a.kv_heads * t.a.keys * stride + kv % t.a.kv_heads * t.a.head_dim;
 }
 
 template <class E>
 __device__ inline const E *dt_attention_q(const struct dt_attention_task &t, size_t head)
 {
-    return dt_attention_head(static_cast<const E *>(t.a.q), t, t.a.q_stride, t.a.heads, head);
+    return dt_attention_head(static_cast<const E *>(t.a.q), t, t.a.q_stride, head);
 }
 
 template <class E>
 __device__ inline const E *dt_attention_k(const struct dt_attention_task &t, size_t kv)
 {
-    return dt_attention_head(static_cast<const E *>(t.a.k), t, t.a.k_stride, t.a.kv_heads, kv);
+    return dt_attention_kv_head(static_cast<const E *>(t.a.k), t, t.a.k_stride, kv);
 }
 
 template <class E>
 __device__ inline const E *dt_attention_v(const struct dt_attention_task &t, size_t kv)
 {
-    return dt_attention_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, t.a.kv_heads, kv);
+    return dt_attention_kv_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, kv);
+}
+
+/* Where the logsum of a head's query at position 0 is, or would be. */
+__device__ inline float *dt_attention_logsum(const struct dt_attention_task &t, size_t head)
+{
+    return t.a.logsum + static_cast<ptrdiff_t>(head * t.a.queries) - t.first_query;
+}
+
+/* Where the note of the query at position 0 is, or would be, of a launch's head number N. */
+__device__ inline struct dt_attention_row *dt_attention_notes(const struct dt_attention_task &t,
+                                                              size_t n)
+{
+    return t.rows + static_cast<ptrdiff_t>(n * t.padded) - t.first_query;
+}
+
+/* The first query of tile number TILE of ROWS, from the last one on. */
+__device__ inline int dt_attention_tile(const struct dt_attention_task &t, size_t tile, int rows)
+{
+    int last = (t.positions - t.first_query - 1) / rows;
+    return t.first_query + (last - static_cast<int>(tile)) * rows;
 }
 
 /* Where the keys of a sequence's queries begin: see dt_attention_begins(). Kernels that have all
@@ -173,6 +196,27 @@ template <> struct dt_attention_past<false> {
     }
 };
 
+/* The queries that see some of the keys from KEY up to LAST, and a few before them, as they are
+ * counted in steps of STEP from the first of all; one where none sees any, as kernels wait in their
+ * first step for what they have begun to load. */
+struct dt_attention_span {
+    int first, end;
+
+    template <bool LIMITED>
+    __device__ dt_attention_span(const struct dt_attention_task &t,
+                                 const struct dt_attention_past<LIMITED> &past, int key, int last,
+                                 int step)
+        : first(t.first_query), end(t.first_query + 1)
+    {
+        if (key >= t.positions)
+            return;
+        if (key > first)
+            first += (key - first) / step * step;
+        int behind = past.end(key > first ? key : first, last);
+        end = behind > first ? behind : first + 1;
+    }
+};
+
 /* Of the host. Calls F with whether there are limits, as a type. */
 template <class F> inline cudaError_t dt_attention_with_past(const struct dt_attention_task &t, F f)
 {
@@ -196,7 +240,7 @@ struct dt_plain_thread {
     }
 };
 
-/* Rows from FIRST on; zeros beyond the last position. */
+/* Rows from FIRST on; zeros beyond the last query's position, as no query sees keys there. */
 template <class E>
 __device__ inline void dt_plain_load(float *tile, int rows, const E *from, size_t stride, int first,
                                      const struct dt_attention_task &t)
@@ -270,9 +314,9 @@ __device__ inline void dt_plain_weigh(float (&sum)[DT_PLAIN_DOWN][COLUMNS],
     }
 }
 
-/* Assigns this thread's part of its own rows, from FIRST on. */
+/* Assigns this thread's part of its own rows, from FIRST on, but none from END on. */
 template <class E, int COLUMNS>
-__device__ inline void dt_plain_store(E *to, size_t stride, int first,
+__device__ inline void dt_plain_store(E *to, size_t stride, int first, int end,
                                       const float (&x)[DT_PLAIN_DOWN][COLUMNS],
                                       const struct dt_attention_task &t)
 {
@@ -280,7 +324,7 @@ __device__ inline void dt_plain_store(E *to, size_t stride, int first,
 #pragma unroll
     for (int i = 0; i < DT_PLAIN_DOWN; i++) {
         int row = first + at.row + i;
-        if (row >= t.positions)
+        if (row >= end)
             break;
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {

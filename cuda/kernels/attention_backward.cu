@@ -31,14 +31,14 @@ __global__ void __launch_bounds__(NOTE_THREADS)
         size_t head = t.first + n / t.padded, row = n % t.padded;
         struct dt_attention_row note = {INFINITY, 0};
         if (row < t.a.queries) {
-            const E *x = dt_attention_head(out, t, t.a.out_stride, t.a.heads, head);
-            const E *dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
+            size_t position = t.a.first + row, at = position * t.a.out_stride;
+            const E *x = dt_attention_head(out, t, t.a.out_stride, head);
+            const E *dx = dt_attention_head(dout, t, t.a.out_stride, head);
             float sum = 0;
             for (int d = lane; d < t.head_dim; d += DT_WARP)
-                sum += dt_to_float(x[row * t.a.out_stride + d]) *
-                       dt_to_float(dx[row * t.a.out_stride + d]);
+                sum += dt_to_float(x[at + d]) * dt_to_float(dx[at + d]);
             note.average = dt_warp_sum(sum);
-            note.logsum = t.a.logsum[head * t.a.queries + row] * DT_LOG2_E;
+            note.logsum = dt_attention_logsum(t, head)[position] * DT_LOG2_E;
         }
         if (lane == 0)
             t.rows[n] = note;
@@ -78,16 +78,15 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     float *v = k + N::STREAM * t.pitch;
     struct dt_plain_thread at;
     size_t n = blockIdx.x % t.heads, head = t.first + n, kv = head / static_cast<size_t>(t.group);
-    int tiles = (t.positions + DT_PLAIN_ROWS - 1) / DT_PLAIN_ROWS;
-    int query = (tiles - 1 - static_cast<int>(blockIdx.x / t.heads)) * DT_PLAIN_ROWS;
-    const struct dt_attention_row *notes = t.rows + n * t.padded + query + at.row;
+    int query = dt_attention_tile(t, blockIdx.x / t.heads, DT_PLAIN_ROWS);
+    const struct dt_attention_row *notes = dt_attention_notes(t, n) + query + at.row;
     const E *rows = dt_attention_q<E>(t, head);
     const E *keys = dt_attention_k<E>(t, kv);
     const E *values = dt_attention_v<E>(t, kv);
     struct dt_attention_past<true> past(t, head);
     float sum[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(q, DT_PLAIN_ROWS, rows, t.a.q_stride, query, t);
-    dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head),
+    dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, head),
                   t.a.out_stride, query, t);
     for (int key = past.begin(query) / N::STREAM * N::STREAM;
          key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
@@ -111,7 +110,7 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         dt_plain_weigh(sum, s, k, t);
     }
     scale_all(sum, t.scale);
-    dt_plain_store(dt_attention_head(dq, t, t.a.q_stride, t.a.heads, head), t.a.q_stride, query,
+    dt_plain_store(dt_attention_head(dq, t, t.a.q_stride, head), t.a.q_stride, query, t.positions,
                    sum, t);
 }
 
@@ -128,16 +127,16 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     size_t kv = t.first / group + n;
     int key = static_cast<int>(blockIdx.x / units) * DT_PLAIN_ROWS;
     struct dt_attention_past<true> past(t, kv * group);
-    int last = key + DT_PLAIN_ROWS - 1, end = past.end(key, last);
+    struct dt_attention_span seen(t, past, key, key + DT_PLAIN_ROWS - 1, N::STREAM);
     float dks[DT_PLAIN_DOWN][N::COLUMNS] = {}, dvs[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, kv), t.a.k_stride, key, t);
     dt_plain_load(v, DT_PLAIN_ROWS, dt_attention_v<E>(t, kv), t.a.v_stride, key, t);
     for (size_t h = 0; h < group; h++) {
         size_t head = kv * group + h;
         const E *rows = dt_attention_q<E>(t, head);
-        const E *drows = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
-        const struct dt_attention_row *notes = t.rows + (n * group + h) * t.padded;
-        for (int query = key; query < end; query += N::STREAM) {
+        const E *drows = dt_attention_head(dout, t, t.a.out_stride, head);
+        const struct dt_attention_row *notes = dt_attention_notes(t, n * group + h);
+        for (int query = seen.first; query < seen.end; query += N::STREAM) {
             float p[DT_PLAIN_DOWN][N::ACROSS], ds[DT_PLAIN_DOWN][N::ACROSS];
             __syncthreads(); /* the last tile has been read */
             dt_plain_load(q, N::STREAM, rows, t.a.q_stride, query, t);
@@ -162,9 +161,9 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         }
     }
     scale_all(dks, t.scale);
-    dt_plain_store(dt_attention_head(dk, t, t.a.k_stride, t.a.kv_heads, kv), t.a.k_stride, key, dks,
+    dt_plain_store(dt_attention_kv_head(dk, t, t.a.k_stride, kv), t.a.k_stride, key, t.keys, dks,
                    t);
-    dt_plain_store(dt_attention_head(dv, t, t.a.v_stride, t.a.kv_heads, kv), t.a.v_stride, key, dvs,
+    dt_plain_store(dt_attention_kv_head(dv, t, t.a.v_stride, kv), t.a.v_stride, key, t.keys, dvs,
                    t);
 }
 
@@ -178,10 +177,9 @@ static cudaError_t plain(const struct dt_attention_task &t, const struct gradien
                          cudaStream_t s)
 {
     dim3 queries, keys;
-    size_t tiles = dt_divide_up(t.a.queries, DT_PLAIN_ROWS);
-    cudaError_t e = dt_attention_grid(&queries, tiles, t.heads);
+    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, DT_PLAIN_ROWS), t.heads);
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, tiles, t.heads / t.group);
+        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, DT_PLAIN_ROWS), t.heads / t.group);
     if (e != cudaSuccess)
         return e;
     return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
@@ -206,7 +204,7 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
     dim3 queries, keys;
     cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, dt_divide_up(t.a.queries, K::ROWS), t.heads / t.group);
+        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, K::ROWS), t.heads / t.group);
     if (e != cudaSuccess)
         return e;
     return dt_attention_with_past(t, [&](auto limited) {
@@ -264,9 +262,7 @@ cudaError_t dt_cuda_attention_backward(enum dt_dtype elem, const struct dt_atten
     struct dt_attention_task t;
     if (a->batch == 0 || a->queries == 0)
         return cudaSuccess;
-    cudaError_t e = dt_attention_check(a, s);
-    if (e == cudaSuccess)
-        e = dt_attention_begin(&t, a);
+    cudaError_t e = dt_attention_begin(&t, a);
     if (e != cudaSuccess)
         return e;
     return dt_with_elem(elem, [&](auto x) {

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     DT_SHARED_DYNAMIC(dt_bf16, q);
     dt_bf16 *dx = q + S::OWN, *stream = dx + S::OWN;
     size_t n = blockIdx.x % t.heads, head = t.first + n, kv = head / static_cast<size_t>(t.group);
-    int query = ((t.positions - 1) / S::ROWS - static_cast<int>(blockIdx.x / t.heads)) * S::ROWS;
+    int query = dt_attention_tile(t, blockIdx.x / t.heads, S::ROWS);
     int keys = query + S::ROWS < t.positions ? query + S::ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
     struct dt_attention_past<LIMITED> past(t, head);
@@ -88,11 +88,10 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     float sum[S::GROUPS][D / 8][4] = {};
     dt_tile_load<D, S::ROWS, S::THREADS>(q, dt_attention_q<dt_bf16>(t, head) + q_at, t.a.q_stride,
                                          t.positions - query);
-    dt_tile_load<D, S::ROWS, S::THREADS>(
-        dx,
-        dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head) +
-            static_cast<size_t>(query) * t.a.out_stride,
-        t.a.out_stride, t.positions - query);
+    dt_tile_load<D, S::ROWS, S::THREADS>(dx,
+                                         dt_attention_head(dout, t, t.a.out_stride, head) +
+                                             static_cast<size_t>(query) * t.a.out_stride,
+                                         t.a.out_stride, t.positions - query);
     dt_tile_load<D, S::STREAM, S::THREADS>(stream, ks, t.a.k_stride, t.positions - first);
     dt_tile_load<D, S::STREAM, S::THREADS>(stream + S::PART, vs, t.a.v_stride, t.positions - first);
     dt_copy_async_commit();
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     for (int g = 0; g < S::GROUPS; g++)
 #pragma unroll
         for (int below = 0; below < 2; below++)
-            notes[g][below] = t.rows[n * t.padded + query + row + dt_tile_row(g, below)];
+            notes[g][below] = dt_attention_notes(t, n)[query + row + dt_tile_row(g, below)];
 #pragma unroll 1
     for (int key = first; key < keys; key += S::STREAM) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
@@ -129,8 +128,8 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(sum, w, k);
     }
     dt_backward_scale<D, S::GROUPS>(sum, t.scale);
-    dt_tile_store<D, S::GROUPS>(dt_attention_head(dq, t, t.a.q_stride, t.a.heads, head) + q_at,
-                                t.a.q_stride, t.positions - query, q, row, sum);
+    dt_tile_store<D, S::GROUPS>(dt_attention_head(dq, t, t.a.q_stride, head) + q_at, t.a.q_stride,
+                                t.positions - query, q, row, sum);
 }
 
 template <class S, bool MASK, bool LIMITED>
@@ -209,11 +208,12 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     struct dt_backward_stream<D> stream = {
     };
     stream.q = dt_attention_q<dt_bf16>(t, head);
-    stream.dx = dt_attention_head(dout, t, t.a.out_stride, t.a.heads, head);
-    stream.notes = t.rows + n * group * t.padded;
+    stream.dx = dt_attention_head(dout, t, t.a.out_stride, head);
+    stream.notes = dt_attention_notes(t, n * group);
     struct dt_attention_past<LIMITED> past(t, head);
-    stream.first = stream.query = key;
-    stream.end = past.end(key, key + S::ROWS - 1);
+    struct dt_attention_span seen(t, past, key, key + S::ROWS - 1, S::STREAM);
+    stream.first = stream.query = seen.first;
+    stream.end = seen.end;
     float dks[S::GROUPS][D / 8][4] = {}, dvs[S::GROUPS][D / 8][4] = {};
     dt_tile_load<D, S::ROWS, S::THREADS>(k, dt_attention_k<dt_bf16>(t, kv) + k_at, t.a.k_stride,
                                          t.positions - key);
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
                                          t.positions - key);
     stream.load(pairs, notes, t);
     dt_copy_async_commit();
-    int steps = (stream.end - key + S::STREAM - 1) / S::STREAM * t.group;
+    int steps = (stream.end - stream.first + S::STREAM - 1) / S::STREAM * t.group;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
@@ -250,10 +250,10 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(dks, w, q);
     }
     dt_backward_scale<D, S::GROUPS>(dks, t.scale);
-    dt_tile_store<D, S::GROUPS>(dt_attention_head(dk, t, t.a.k_stride, t.a.kv_heads, kv) + k_at,
-                                t.a.k_stride, t.positions - key, k, row, dks);
-    dt_tile_store<D, S::GROUPS>(dt_attention_head(dv, t, t.a.v_stride, t.a.kv_heads, kv) + v_at,
-                                t.a.v_stride, t.positions - key, v, row, dvs);
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dk, t, t.a.k_stride, kv) + k_at, t.a.k_stride,
+                                t.keys - key, k, row, dks);
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dv, t, t.a.v_stride, kv) + v_at, t.a.v_stride,
+                                t.keys - key, v, row, dvs);
 }
 
 #endif

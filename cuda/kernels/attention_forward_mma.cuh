@@ -113,7 +113,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             int position = query + row + dt_tile_row(g, below);
             if (threadIdx.x % 4 == 0 && position < t.positions)
-                t.a.logsum[head * t.a.queries + position] =
+                dt_attention_logsum(t, head)[position] =
                     state.largest[g][below] * t.scale + logf(sum);
             float inverse = 1 / sum;
 #pragma unroll
@@ -122,7 +122,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
                 for (int i = 2 * below; i < 2 * below + 2; i++)
                     state.out[g][n][i] *= inverse;
         }
-    out = dt_attention_head(out, t, t.a.out_stride, t.a.heads, head) +
+    out = dt_attention_head(out, t, t.a.out_stride, head) +
           static_cast<size_t>(query) * t.a.out_stride;
     dt_tile_store<D, DT_FORWARD_GROUPS>(out, t.a.out_stride, t.positions - query, tile, row,
                                         state.out);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
     DT_SHARED_DYNAMIC(dt_bf16, q);
     dt_bf16 *k = q + ROWS * D, *v = k + KEYS * D;
     size_t head = blockIdx.x % t.heads, kv = head / static_cast<size_t>(t.group);
-    int query = ((t.positions - 1) / ROWS - static_cast<int>(blockIdx.x / t.heads)) * ROWS;
+    int query = dt_attention_tile(t, blockIdx.x / t.heads, ROWS);
     int keys = query + ROWS < t.positions ? query + ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * DT_FORWARD_WARP_ROWS;
     const dt_bf16 *rows =

@@ -53,6 +53,23 @@ static struct layout lay_out(const struct shape *s, size_t gap, bool together)
     return l;
 }
 
+/* QUERIES from position FIRST on, and keys and values of all positions, side by side in rows of
+ * their own. */
+static struct layout lay_out_part(const struct shape *s, size_t first, size_t queries)
+{
+    struct layout l = lay_out(s, ALIGNED, false);
+    size_t kv = s->kv_heads * s->head_dim;
+    l.a.first = first;
+    l.a.queries = queries;
+    l.a.k_stride = l.a.v_stride = 2 * kv + ALIGNED;
+    l.k_at = s->batch * queries * l.a.q_stride;
+    l.v_at = l.k_at + kv;
+    l.n = l.k_at + s->batch * s->positions * l.a.k_stride;
+    l.n_out = s->batch * queries * l.a.out_stride;
+    l.n_logsum = s->batch * s->heads * queries;
+    return l;
+}
+
 /* The sizes and strides of L with these arrays; ELEM: bytes of an element. */
 static struct dt_attention with(const struct layout *l, const void *qkv, float *logsum, size_t elem)
 {
@@ -93,15 +110,15 @@ static void untouched(const char *what, size_t n, const float *is, const float *
 static void look_between_rows(struct gpu_kit *g, const struct layout *l, const float *out,
                               const float *out_before, const float *dqkv, const float *dqkv_before)
 {
-    size_t rows = l->a.batch * l->a.queries;
+    size_t rows = l->a.batch * l->a.queries, keys = l->a.batch * l->a.keys;
     size_t q = l->a.heads * l->a.head_dim, kv = l->a.kv_heads * l->a.head_dim;
     bool *marks = kit_alloc(&g->k, l->n_out);
     mark(marks, rows, q, l->a.out_stride);
     untouched("out", l->n_out, out, out_before, marks);
     marks = kit_alloc(&g->k, l->n);
     mark(marks, rows, q, l->a.q_stride);
-    mark(marks + l->k_at, rows, kv, l->a.k_stride);
-    mark(marks + l->v_at, rows, kv, l->a.v_stride);
+    mark(marks + l->k_at, keys, kv, l->a.k_stride);
+    mark(marks + l->v_at, keys, kv, l->a.v_stride);
     untouched("dq, dk, dv", l->n, dqkv, dqkv_before, marks);
 }
 
@@ -272,12 +289,12 @@ static float *pointed(struct gpu_kit *g, const struct layout *l)
     const struct dt_attention *a = &l->a;
     size_t D = a->head_dim, group = a->heads / a->kv_heads;
     float *qkv = gpu_numbers(g, l->n), *k = qkv + l->k_at;
-    for (size_t row = 0; row < a->batch * a->queries; row++)
+    for (size_t row = 0; row < a->batch * a->keys; row++)
         for (size_t i = 0; i < a->kv_heads * D; i++)
             k[row * a->k_stride + i] = kit_random(&g->k) & 1 ? 1 : -1;
     for (size_t row = 0; row < a->batch * a->queries; row++) {
-        size_t t = row % a->queries, first = row - t;
-        size_t wanted[] = {t + 1 < a->queries ? t + 1 : t, t, t > 0 ? t - 1 : t, 0};
+        size_t t = a->first + row % a->queries, first = row / a->queries * a->keys;
+        size_t wanted[] = {t + 1 < a->keys ? t + 1 : t, t, t > 0 ? t - 1 : t, 0};
         for (size_t h = 0; h < a->heads; h++)
             for (size_t d = 0; d < D; d++)
                 qkv[row * a->q_stride + h * D + d] =
@@ -341,6 +358,38 @@ static void parts_of_the_past(struct gpu_kit *g)
 TEST(a_query_sees_its_window_and_its_document_only)
 {
     gpu_each(parts_of_the_past);
+}
+
+/* As ranks have them that share samples: queries of some positions, keys of all. */
+static void queries_of_some_positions(struct gpu_kit *g)
+{
+    static const struct shape shapes[] = {
+        {1, 200, 2, 1, 64}, {2, 130, 3, 3, 64}, {1, 200, 2, 1, 128}, {2, 70, 2, 1, 40}};
+    static const struct {
+        size_t first, behind; /* in hundredths of the positions */
+        size_t window, documents;
+    } parts[] = {{0, 25, 0, 0},  {25, 50, 65, 0},   {75, 100, 0, 0}, {33, 71, 0, 40},
+                 {50, 75, 1, 0}, {99, 100, 20, 40}, {60, 61, 0, 0},  {1, 99, 1000, 3}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            const struct shape *s = &shapes[i];
+            size_t first = s->positions * parts[k].first / 100;
+            size_t behind = s->positions * parts[k].behind / 100;
+            struct layout l = lay_out_part(s, first, behind > first ? behind - first : 1);
+            l.a.window = parts[k].window;
+            if (parts[k].documents > 0)
+                l.a.documents = documents_of(g, s, parts[k].documents);
+            CHECK_ROW("dim %zu, queries %zu to %zu of %zu, a window of %zu, documents of %zu",
+                      s->head_dim, first, behind, s->positions, parts[k].window,
+                      parts[k].documents);
+            compare_of(g, &l, pointed(g, &l), 1e-4, 1e-4, NONE);
+        }
+    }
+}
+
+TEST(queries_may_be_of_some_positions_alone)
+{
+    gpu_each(queries_of_some_positions);
 }
 
 /* Rows of all there is, q, k, v, out and the gradients, STRIDE apart in one array: what is in them
@@ -470,43 +519,6 @@ static void nothing(struct gpu_kit *g)
     g->ops->attention_forward(&a, at, g->s);
     g->ops->attention_backward(&a, at, at, at, at, at, g->s);
     CHECK_OK(dt_device_sync(g->device, &err), err);
-}
-
-/* What the kernels do not compute they say, and nothing is written. */
-static void refused(struct gpu_kit *g)
-{
-    static const struct dt_attention others[] = {
-        {.queries = 4, .keys = 8, .first = 4},
-        {.queries = 4, .keys = 8},
-    };
-    for (size_t i = 0; i < 2 * sizeof others / sizeof others[0]; i++) {
-        enum { DIM = 64, N = 8 * DIM };
-        struct dt_err err = {0};
-        struct dt_attention a = others[i / 2];
-        a.batch = a.heads = a.kv_heads = 1;
-        a.head_dim = a.q_stride = a.k_stride = a.v_stride = a.out_stride = DIM;
-        float *x = gpu_numbers(g, N);
-        void *at = gpu_up(g, N, x), *out = gpu_up(g, N, x);
-        a.q = a.k = a.v = at;
-        a.logsum = gpu_bytes(g, 8 * sizeof(float), NULL, 0);
-        if (i % 2)
-            g->ops->attention_forward(&a, out, g->s);
-        else
-            g->ops->attention_backward(&a, out, out, out, at, at, g->s);
-        CHECK_ROW("attention %zu, backward %d", i / 2, i % 2 == 0);
-        CHECK(dt_device_sync(g->device, &err) < 0);
-        CHECK(strstr(err.text, "attention on a GPU takes whole sequences only") != NULL);
-        dt_device_close(g->device);
-        g->used = 0; /* its arrays ended with it */
-        g->device = gpu_open_device(g->elem, false);
-        g->ops = g->device->ops;
-        g->s = g->device->stream;
-    }
-}
-
-TEST(what_no_kernel_computes_is_refused)
-{
-    gpu_each(refused);
 }
 
 TEST(no_rows_are_nothing_to_do)
