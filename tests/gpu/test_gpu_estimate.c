@@ -139,6 +139,25 @@ static void holds_its_part(struct rank_self *me)
     dt_device_close(device);
 }
 
+/* Two ranks that share each sample: what they sum of keys and values is of all positions. */
+static void holds_its_pieces(struct rank_self *me)
+{
+    const struct dt_config *c = me->arg;
+    struct dt_device *device = open_device(me, c);
+    struct dt_estimate_place at = {.world = 2, .local = 2, .on_gpu = true, .gpus = 2};
+    struct dt_transformer_options o = {
+        .batch = 2, .positions = 64, .pieces = {2, (size_t)me->rank, 64, c->parallel.context_by}};
+    struct dt_device_form form = {device->ops->elem, device->head_rows, device->head_stride};
+    bool widens =
+        c->train.wide_sums && device->ops->elem == DT_BF16 && c->parallel.context_by == DT_BY_KEYS;
+    size_t widened = widens ? 2 * 64 * 2 * 128 * sizeof(float) : 0;
+    struct dt_err err = {0};
+    struct dt_estimate e;
+    CHECK_OK(dt_estimate(c, &at, 0, &e, &err), err);
+    CHECK_EQ(e.activations, dt_transformer_bytes(&c->model.shape, &o, form) + widened);
+    dt_device_close(device);
+}
+
 static struct dt_config parsed(const char *text)
 {
     struct dt_config c;
@@ -174,19 +193,27 @@ TEST(ranks_on_gpus_hold_what_was_estimated)
         }
 }
 
-TEST(ranks_that_share_each_block_hold_what_was_estimated)
+#define SUMS_IN_FLOAT "\"bf16\": {\"enabled\": true}, \"communication_data_type\": \"fp32\", "
+
+TEST(ranks_that_share_blocks_or_samples_hold_what_was_estimated)
 {
-    static const char *const texts[] = {
-        "{\"parallel\": {\"tensor\": 2}, " MODEL,
-        "{\"parallel\": {\"tensor\": 2}, \"bf16\": {\"enabled\": true}, "
-        "\"communication_data_type\": \"fp32\", " MODEL,
+    static const struct {
+        const char *text;
+        void (*holds)(struct rank_self *me);
+    } rows[] = {
+        {"{\"parallel\": {\"tensor\": 2}, " MODEL, holds_its_part},
+        {"{\"parallel\": {\"tensor\": 2}, " SUMS_IN_FLOAT MODEL, holds_its_part},
+        {"{\"parallel\": {\"context\": 2}, " MODEL, holds_its_pieces},
+        {"{\"parallel\": {\"context\": 2}, " SUMS_IN_FLOAT MODEL, holds_its_pieces},
+        {"{\"parallel\": {\"context\": 2, \"context_by\": \"heads\"}, " SUMS_IN_FLOAT MODEL,
+         holds_its_pieces},
     };
     if (gpus < 2)
         SKIP("2 GPUs are needed, and there is one");
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct dt_config c = parsed(texts[i]);
-        CHECK_ROW("%s", texts[i]);
-        ranks_run(2, holds_its_part, &c);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_config c = parsed(rows[i].text);
+        CHECK_ROW("%s", rows[i].text);
+        ranks_run(2, rows[i].holds, &c);
         dt_config_finish(&c);
     }
 }

@@ -243,7 +243,6 @@ def is_refused(s):
             ({"parallel": {"context": 2, "pipeline": 2}}, 2, r"parallel.context: 2 does not divide what parallel.pipeline leaves of the ranks, 1:"),
             ({"parallel": {"context": 4, "context_by": "heads"}}, 4, r"parallel.context_by: 4 ranks cannot have as many heads each of 3, "
              r"which read 3 of keys; set it to \"keys\", or give another parallel.context$"),
-            ({"parallel": {"context": 2}, "train": {"device": "cuda"}}, 2, r"parallel.context: ranks share samples on CPUs alone so far"),
             ({"parallel": {"context": 2, "context_by": "ring"}, "train": {"device": "cuda"}}, 2, r"parallel.context_by: keys and values go round on "
              r"CPUs alone so far; drop it, or set train.device to \"cpu\"$"),
             ({"parallel": {"context": 2}, "sequence_parallel_size": 4}, 4, r"parallel.context is 2, and sequence_parallel_size says 4"))

@@ -235,10 +235,6 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "parallel.context_by: keys and values go round on CPUs alone so far; "
                           "drop it, or set train.device to \"cpu\"");
-    if (c->parallel.context > 1)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.context: ranks share samples on CPUs alone so far; drop it, or "
-                          "set train.device to \"cpu\"");
     if (c->has_model && head_dim > DT_GPU_HEAD_DIM_MOST)
         return dt_err_set(err, DT_E_USAGE,
                           "attention on a GPU takes heads of at most %d numbers, and those of this "

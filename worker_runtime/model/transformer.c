@@ -636,7 +636,7 @@ static bool uses_tapes(const struct dt_transformer *t)
 {
     const struct dt_transformer_options *o = &t->options;
     bool drops = o->lora && o->lora->dropout > 0;
-    bool same = !drops && !o->team;
+    bool same = !drops && !o->team && !o->context;
     return t->device->tapes && !o->op_by_op && !o->timed && same; /* who is timed waits between */
 }
 

@@ -78,13 +78,10 @@ int dt_dpo_forward(struct dt_trainer *t, const struct dt_dpo_pass *pass, struct 
 static int join(struct dt_trainer *t, struct dt_dpo_pair *pairs, size_t batch, struct dt_err *err)
 {
     _Static_assert(sizeof(struct dt_dpo_pair) == 6 * sizeof(double), "six doubles");
-    struct dt_team *team = dt_parallel_context(t);
-    if (!team || batch == 0)
+    const struct dt_mesh_axis *axis = dt_trainer_context(t);
+    if (axis->size == 1 || batch == 0)
         return 0;
-    dt_team_sum(team, pairs, batch * 6, DT_F64);
-    if (team->failed)
-        *err = team->err;
-    return team->failed ? -1 : 0;
+    return dt_coll_all_reduce(axis->group, pairs, batch * 6, DT_F64, DT_SUM, err);
 }
 
 /* What the answers come to, and the weights of their rows. A pair counts once among those who share

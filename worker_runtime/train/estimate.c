@@ -352,6 +352,20 @@ static size_t widened_stream(const struct place *p)
     return widened ? streams_of(p, sizeof(float), 1, 1) : 0;
 }
 
+/* Where ranks that share samples sum what these are to keys and values in float. */
+static size_t widened_pairs(const struct place *p)
+{
+    const struct dt_config_parallel *parallel = &p->c->parallel;
+    const struct dt_shape *s = &p->c->model.shape;
+    bool widened = parallel->context > 1 && parallel->context_by == DT_BY_KEYS &&
+                   p->c->train.wide_sums && p->form.elem != DT_F32;
+    size_t bytes = 2 * s->kv_heads * s->head_dim * sizeof(float);
+    if (__builtin_mul_overflow(bytes, p->micro, &bytes) ||
+        __builtin_mul_overflow(bytes, p->c->data.positions, &bytes))
+        return SIZE_MAX;
+    return widened ? bytes : 0;
+}
+
 /* Of a rank that shares data alone, or as one rank of those with these blocks sees it. */
 static int estimate_one(const struct dt_config *c, const struct dt_estimate_place *at,
                         struct part part, int stage, struct dt_estimate *out, struct dt_err *err)
@@ -369,6 +383,7 @@ static int estimate_one(const struct dt_config *c, const struct dt_estimate_plac
     out->activations = activations_of(&p);
     add(&out->activations, borders_of(&p));
     add(&out->activations, widened_stream(&p));
+    add(&out->activations, widened_pairs(&p));
     out->scratch = at->gpus > 0 ? at->gpu.scratch : 0;
     if (dt_estimate_has_copies(c, at))
         add(&out->vault, out->vault);

@@ -299,11 +299,13 @@ static int open_there(struct dt_trainer *t, struct dt_coll *host, struct dt_coll
 
 static int open_all_there(struct dt_trainer *t, struct dt_err *err)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_tensor(t);
+    const struct dt_mesh_axis *axis = dt_trainer_tensor(t), *context = dt_trainer_context(t);
     if (open_there(t, axis->size > 1 ? axis->group : NULL, &t->team_there, err) < 0 ||
+        open_there(t, context->size > 1 ? context->group : NULL, &t->context_there, err) < 0 ||
         open_there(t, t->ends, &t->ends_there, err) < 0)
         return -1;
     t->team.group = t->team_there ? t->team_there : t->team.group;
+    t->context_team.group = t->context_there ? t->context_there : t->context_team.group;
     return 0;
 }
 
@@ -522,6 +524,7 @@ void dt_parallel_close(struct dt_trainer *t)
     dt_coll_destroy(t->ends_there);
     dt_coll_destroy(t->ends);
     dt_coll_destroy(t->kv_team);
+    dt_coll_destroy(t->context_there);
     dt_coll_destroy(t->team_there);
     dt_mesh_close(&t->mesh);
     int lists = t->config->parallel.pipeline * t->config->parallel.expert;

@@ -98,13 +98,13 @@ static int agree(struct dt_trainer *t, struct dt_agreement *own, struct dt_agree
 static int rebalance(struct dt_trainer *t, const struct step_times *times, struct dt_err *err)
 {
     const struct dt_mesh_axis *data = dt_trainer_data(t), *tensor = dt_trainer_tensor(t);
+    const struct dt_mesh_axis *context = dt_trainer_context(t);
     double mine = times->forward + times->backward;
     if (t->config->train.balance == DT_BALANCE_OFF || data->size == 1)
         return 0;
     if (tensor->size > 1 && dt_coll_all_reduce(tensor->group, &mine, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
-    if (dt_trainer_context(t)->size > 1 &&
-        dt_coll_all_reduce(t->context_team.group, &mine, 1, DT_F64, DT_MAX, err) < 0)
+    if (context->size > 1 && dt_coll_all_reduce(context->group, &mine, 1, DT_F64, DT_MAX, err) < 0)
         return -1;
     if (dt_coll_all_gather(data->group, &mine, t->compute_s, 1, DT_F64, err) < 0)
         return -1;
