@@ -124,11 +124,36 @@ TYPED(magnitude_forward,
 TYPED(magnitude_backward,
       (const struct dt_magnitude *m, dt_elem *dsum, dt_elem *dbase, dt_elem *dmagnitudes, const dt_elem *base, const dt_elem *sum, const dt_elem *dout, struct dt_stream *s),
       m, dsum, dbase, dmagnitudes, base, sum, dout)
+TYPED(route,
+      (const struct dt_routes *r, float *probs, int32_t *experts, float *weights, const dt_elem *logits, struct dt_stream *s),
+      r, probs, experts, weights, logits)
+TYPED(route_backward,
+      (const struct dt_routes *r, dt_elem *dlogits, const float *probs, const int32_t *experts, const float *dweights, const float *dprobs, struct dt_stream *s),
+      r, dlogits, probs, experts, dweights, dprobs)
+TYPED(route_spread,
+      (const struct dt_routes *r, const struct dt_route_order *o, size_t width, dt_elem *out, const dt_elem *x, struct dt_stream *s),
+      r, o, width, out, x)
+TYPED(route_collect,
+      (const struct dt_routes *r, const struct dt_route_order *o, size_t width, dt_elem *out, bool add, const dt_elem *x, struct dt_stream *s),
+      r, o, width, out, add, x)
+TYPED(weigh_forward,
+      (size_t rows, size_t width, dt_elem *x, const float *weights, const int32_t *of, struct dt_stream *s),
+      rows, width, x, weights, of)
+TYPED(weigh_backward,
+      (size_t rows, size_t width, dt_elem *x, dt_elem *dout, float *dweights, const float *weights, const int32_t *of, struct dt_stream *s),
+      rows, width, x, dout, dweights, weights, of)
+TYPED(sigmoid_forward,
+      (size_t n, float *out, const dt_elem *x, struct dt_stream *s),
+      n, out, x)
+TYPED(sigmoid_backward,
+      (size_t n, dt_elem *dx, const float *out, const float *dout, struct dt_stream *s),
+      n, dx, out, dout)
 /* clang-format on */
 
 static dt_sum_squares_fn sum_squares_f32, sum_squares_bf16;
 static dt_cast_fn cast;
 static dt_round_to_fn round_to;
+static dt_route_sort_fn route_sort;
 
 static void sum_squares(enum dt_dtype elem, size_t parts, double *sums,
                         const struct dt_squares_part *part, struct dt_stream *s)
@@ -160,6 +185,12 @@ static void cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enu
 static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s)
 {
     keep(s, dt_cuda_round_to(n, x, type, enter(s)), "round_to");
+}
+
+static void route_sort(const struct dt_routes *r, const struct dt_route_order *to,
+                       const int32_t *experts, struct dt_stream *s)
+{
+    keep(s, dt_cuda_route_sort(r, to, experts, enter(s)), "route_sort");
 }
 
 /* clang-format off */
@@ -199,6 +230,15 @@ static void round_to(size_t n, float *x, enum dt_dtype type, struct dt_stream *s
         .magnitude_norms = magnitude_norms_##T,                 \
         .magnitude_forward = magnitude_forward_##T,             \
         .magnitude_backward = magnitude_backward_##T,           \
+        .route = route_##T,                                     \
+        .route_backward = route_backward_##T,                   \
+        .route_sort = route_sort,                               \
+        .route_spread = route_spread_##T,                       \
+        .route_collect = route_collect_##T,                     \
+        .weigh_forward = weigh_forward_##T,                     \
+        .weigh_backward = weigh_backward_##T,                   \
+        .sigmoid_forward = sigmoid_forward_##T,                 \
+        .sigmoid_backward = sigmoid_backward_##T,               \
     }
 /* clang-format on */
 

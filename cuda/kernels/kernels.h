@@ -111,6 +111,33 @@ cudaError_t dt_cuda_magnitude_backward(enum dt_dtype elem, const struct dt_magni
                                        void *dbase, void *dmagnitudes, const void *base,
                                        const void *sum, const void *dout, struct dt_stream *s);
 
+/* experts.cu */
+cudaError_t dt_cuda_route(enum dt_dtype elem, const struct dt_routes *r, float *probs,
+                          int32_t *experts, float *weights, const void *logits,
+                          struct dt_stream *s);
+cudaError_t dt_cuda_route_backward(enum dt_dtype elem, const struct dt_routes *r, void *dlogits,
+                                   const float *probs, const int32_t *experts,
+                                   const float *dweights, const float *dprobs, struct dt_stream *s);
+cudaError_t dt_cuda_weigh_forward(enum dt_dtype elem, size_t rows, size_t width, void *x,
+                                  const float *weights, const int32_t *of, struct dt_stream *s);
+cudaError_t dt_cuda_weigh_backward(enum dt_dtype elem, size_t rows, size_t width, void *x,
+                                   void *dout, float *dweights, const float *weights,
+                                   const int32_t *of, struct dt_stream *s);
+cudaError_t dt_cuda_sigmoid_forward(enum dt_dtype elem, size_t n, float *out, const void *x,
+                                    struct dt_stream *s);
+cudaError_t dt_cuda_sigmoid_backward(enum dt_dtype elem, size_t n, void *dx, const float *out,
+                                     const float *dout, struct dt_stream *s);
+
+/* routes.cu; experts are at most 1024 */
+cudaError_t dt_cuda_route_sort(const struct dt_routes *r, const struct dt_route_order *to,
+                               const int32_t *experts, struct dt_stream *s);
+cudaError_t dt_cuda_route_spread(enum dt_dtype elem, const struct dt_routes *r,
+                                 const struct dt_route_order *o, size_t width, void *out,
+                                 const void *x, struct dt_stream *s);
+cudaError_t dt_cuda_route_collect(enum dt_dtype elem, const struct dt_routes *r,
+                                  const struct dt_route_order *o, size_t width, void *out, bool add,
+                                  const void *x, struct dt_stream *s);
+
 /* adamw.cu */
 cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t parts,
                           const struct dt_adamw_part *part, struct dt_stream *s);

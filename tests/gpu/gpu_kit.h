@@ -129,6 +129,13 @@ static inline float *gpu_down_float(struct gpu_kit *g, size_t n, const void *at)
     return x;
 }
 
+static inline int32_t *gpu_down_ids(struct gpu_kit *g, size_t n, const void *at)
+{
+    int32_t *ids = kit_alloc(&g->k, n * sizeof *ids);
+    gpu_to_host(g, ids, at, n * sizeof *ids);
+    return ids;
+}
+
 static inline float *gpu_down(struct gpu_kit *g, size_t n, const void *at)
 {
     if (g->elem == DT_F32)

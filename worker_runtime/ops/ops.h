@@ -420,7 +420,6 @@ struct dt_ops {
     dt_magnitude_norms_fn *magnitude_norms;
     dt_magnitude_forward_fn *magnitude_forward;
     dt_magnitude_backward_fn *magnitude_backward;
-    /* On CPUs alone. */
     dt_route_fn *route;
     dt_route_backward_fn *route_backward;
     dt_route_sort_fn *route_sort;
