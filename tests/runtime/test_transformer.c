@@ -56,6 +56,14 @@ static void *counted_alloc(struct dt_device *d, size_t bytes, const char *what, 
     return calloc(1, bytes);
 }
 
+/* Beside what is counted. */
+static void *counted_alloc_host(struct dt_device *d, size_t bytes, struct dt_err *err)
+{
+    (void)d;
+    (void)err;
+    return calloc(1, bytes);
+}
+
 static void counted_free(struct dt_device *d, void *memory)
 {
     (void)d;
@@ -96,6 +104,8 @@ static const struct dt_device_ops counted_table = {
     .snap = counted_copy,
     .snap_fence = counted_snap_fence,
     .snap_wait = counted_sync,
+    .alloc_host = counted_alloc_host,
+    .free_host = counted_free,
     .sync = counted_sync,
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same walk over all buffers is made twice: over nothing, to learn how large the piece of
- * memory has to be, and over that piece, to deal it out. So the two cannot disagree. */
+/* The same walk over all buffers is made twice: over nothing, to learn how large the pieces of
+ * memory have to be, and over these, to deal them out. So the two cannot disagree. */
 #include "worker_runtime/model/activations.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LINE 64
 
@@ -13,8 +14,9 @@
 #define HEAD_ROWS 256
 
 struct cursor {
-    char *base;  /* NULL: only adds up */
-    size_t used; /* SIZE_MAX: more than can be counted */
+    char *base;          /* NULL: only adds up */
+    size_t used;         /* SIZE_MAX: more than can be counted */
+    struct cursor *host; /* of the host's memory, beside the device's */
 };
 
 static void *take(struct cursor *c, size_t rows, size_t width, size_t size)
@@ -142,14 +144,15 @@ static void lay_kept_experts(struct cursor *c, const struct sizes *z, struct dt_
     k->probs = any ? take(c, z->rows, z->experts, sizeof(float)) : NULL;
     k->weights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
     k->experts = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
+    k->first = any ? take(c->host, z->experts + 1, 1, sizeof(int32_t)) : NULL;
     k->order.first = any ? take(c, z->experts + 1, 1, sizeof(int32_t)) : NULL;
     k->order.picks = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
     k->order.places = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
     k->shared_pre = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
     k->shared_up = shared ? take(c, z->rows, z->shared_inner, z->elem) : NULL;
     k->shared_weight = shared ? take(c, z->rows, 1, sizeof(float)) : NULL;
-    k->counts = z->parts ? take(c, z->parts, z->experts, sizeof(int32_t)) : NULL;
-    k->own_first = z->parts ? take(c, z->own + 1, 1, sizeof(int32_t)) : NULL;
+    k->counts = z->parts ? take(c->host, z->parts, z->experts, sizeof(int32_t)) : NULL;
+    k->own_first = z->parts ? take(c->host, z->own + 1, 1, sizeof(int32_t)) : NULL;
     k->own_weights = z->parts ? take(c, z->rows, z->sent, sizeof(float)) : NULL;
 }
 
@@ -295,7 +298,7 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
     to->losses = take(c, z->rows, 1, sizeof *to->losses);
     to->weights = z->weighed ? take(c, z->rows, 1, sizeof *to->weights) : NULL;
     to->dstream = take_border(c, z);
-    to->counts = z->counts ? take(c, z->counts, 1, sizeof *to->counts) : NULL;
+    to->counts = z->counts ? take(c->host, z->counts, 1, sizeof *to->counts) : NULL;
     for (size_t i = 0; i < kept; i++) {
         struct dt_kept one;
         lay_kept(c, z, &one);
@@ -321,11 +324,15 @@ static void lay_slot(struct cursor *c, const struct sizes *z, size_t segment,
         share_chunks(&z->stage, longest, to);
 }
 
+struct used {
+    size_t device, host;
+};
+
 /* A->slots is NULL when only the size is asked for. */
-static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const struct sizes *z,
-                      char *base)
+static struct used lay_out(struct dt_activations *a, const struct dt_shape *s,
+                           const struct sizes *z, char *device, char *host)
 {
-    struct cursor c = {.base = base};
+    struct cursor of_host = {.base = host}, c = {.base = device, .host = &of_host};
     a->head_rows = z->head_rows;
     a->speeds = z->llama ? take(&c, z->pairs, 1, sizeof *a->speeds) : NULL;
     a->local_speeds = z->local ? take(&c, z->pairs, 1, sizeof *a->local_speeds) : NULL;
@@ -337,15 +344,16 @@ static size_t lay_out(struct dt_activations *a, const struct dt_shape *s, const 
         struct dt_activation_slot none = {0};
         lay_slot(&c, z, a->segment, a->slots ? &a->slots[i] : &none);
     }
-    return c.used;
+    return (struct used){c.used, of_host.used};
 }
 
+/* What the host reads is counted nowhere: less than a row. */
 size_t dt_transformer_bytes(const struct dt_shape *shape, const struct dt_transformer_options *o,
                             struct dt_device_form form)
 {
     struct dt_activations a = {.slot_count = slots_of(o), .segment = segment_of(shape, o)};
     struct sizes z = sizes_of(shape, o, form);
-    return lay_out(&a, shape, &z, NULL);
+    return lay_out(&a, shape, &z, NULL, NULL).device;
 }
 
 static bool open_slots(struct dt_activations *a, size_t layers, bool halves)
@@ -376,6 +384,20 @@ static void fill_speeds(const struct dt_activations *a, const struct dt_shape *s
     device->table->from_host(device, a->local_speeds, speeds, s->head_dim / 2 * sizeof *speeds);
 }
 
+static int take_memory(struct dt_activations *a, struct used used, struct dt_device *device,
+                       struct dt_err *err)
+{
+    a->bytes = used.device;
+    a->memory = dt_device_alloc(device, used.device, "activations", err);
+    if (!a->memory || used.host == 0)
+        return a->memory ? 0 : -1;
+    a->host = device->table->alloc_host(device, used.host, err);
+    if (!a->host)
+        return -1;
+    memset(a->host, 0, used.host);
+    return 0;
+}
+
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
                           const struct dt_transformer_options *o, struct dt_device *device,
                           struct dt_err *err)
@@ -386,18 +408,17 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
         .head_stride = device->head_stride,
     };
     struct sizes z = sizes_of(s, o, form);
-    size_t bytes = dt_transformer_bytes(s, o, form);
     *a = (struct dt_activations){.slot_count = slots_of(o), .segment = segment_of(s, o)};
+    struct used used = lay_out(a, s, &z, NULL, NULL);
     bool unknown = o->lora && o->lora->dora && z.rnorms == 0; /* no memory to count them */
-    if (bytes == SIZE_MAX || unknown || !open_slots(a, s->layers, o->halves))
+    bool known = used.device < SIZE_MAX && used.host < SIZE_MAX && !unknown;
+    if (!known || !open_slots(a, s->layers, o->halves))
         return dt_err_set(err, DT_E_MEMORY,
                           "no memory for activations of %zu samples with %zu positions", o->batch,
                           o->positions);
-    a->memory = dt_device_alloc(device, bytes, "activations", err);
-    if (!a->memory)
+    if (take_memory(a, used, device, err) < 0)
         return dt_err_wrap(err, "activations");
-    a->bytes = bytes;
-    lay_out(a, s, &z, a->memory);
+    lay_out(a, s, &z, a->memory, a->host);
     fill_speeds(a, s, device);
     return 0;
 }
@@ -405,6 +426,8 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
 void dt_activations_destroy(struct dt_activations *a, struct dt_device *device)
 {
     dt_device_free(device, a->memory);
+    if (a->host)
+        device->table->free_host(device, a->host);
     for (size_t i = 0; a->slots && i < a->slot_count; i++) {
         free(a->slots[i].inputs);
         free(a->slots[i].kept);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a forward and a backward pass: one piece, laid out once.
+/* The memory of a forward and a backward pass: one piece of the device's, laid out once, and a
+ * little one of the host's, for what the host reads.
  *
  * What backward needs of a block and what can be had again cheaply are told apart. Kept are the
  * outputs of matrix products and of attention; the outputs of norms and activation functions are
@@ -34,10 +35,11 @@ struct dt_kept {
     float *probs, *weights;          /* [N, E], [N, P] */
     int32_t *experts;                /* [N, P] */
     struct dt_route_order order;     /* of them */
+    int32_t *first;                  /* the host's: as ORDER has it */
     dt_elem *shared_pre, *shared_up; /* [N, S] */
     float *shared_weight;            /* [N] */
     /* Where ranks share experts, and else NULL. */
-    int32_t *counts, *own_first; /* [R, E]: rows of each rank for each; [X + 1] */
+    int32_t *counts, *own_first; /* the host's: [R, E], rows of each rank for each; [X + 1] */
     float *own_weights;          /* [O] */
 };
 
@@ -96,7 +98,8 @@ struct dt_activation_slot {
                              stage     with no head, the stream that it ends with. On a stage of
                              several there is room for the counts behind it */
     double balance;       /* what the routers' auxiliary loss counts, in gradients */
-    int32_t *counts;      /* [layers, E]: picks of each expert; NULL: that loss is not wanted */
+    int32_t *counts;      /* [layers, E], the host's: picks of each expert; NULL: that loss is not
+                             wanted */
     size_t chunk;         /* of the stage, that it goes through */
     dt_elem **inputs;     /* by block: the stream at its start, [M, C]; of other stages NULL. Behind
                              the first of a chunk there is room as behind dstream */
@@ -120,6 +123,7 @@ struct dt_activations {
                          are recomputed; 0: none is */
     void *memory;
     size_t bytes; /* of it */
+    void *host;   /* pinned, for a GPU */
 };
 
 int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,

@@ -63,7 +63,7 @@ struct dt_block {
     struct dt_device *device;
     struct dt_team *team; /* who has the block's other heads and inner width; NULL: it is whole */
     struct dt_team *experts; /* who has its other experts, and other rows; NULL: nobody */
-    int32_t *counts;         /* [experts]: gets the picks of each; NULL: not wanted */
+    int32_t *counts;         /* [experts], the host's: gets the picks of each; NULL: not wanted */
     const float *dprobs;     /* [experts]: what is added to the gradient of each; NULL: nothing */
     dt_elem *input;          /* of own rows, as is ... */
     dt_elem *dstream;        /* ... the gradient of the stream */

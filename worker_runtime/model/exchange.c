@@ -39,7 +39,7 @@ static size_t rows_most(const struct dt_block *b)
 static void pack(const struct dt_block *b, size_t most, size_t width, float *pads, float *rows,
                  bool back)
 {
-    const int32_t *first = b->kept->order.first;
+    const int32_t *first = b->kept->first;
     for (size_t r = 0; r < ranks(b); r++, first += own_experts(b)) {
         size_t count = (size_t)(first[own_experts(b)] - first[0]) * width;
         float *pad = pads + r * most * width, *row = rows + (size_t)first[0] * width;
@@ -108,13 +108,13 @@ static void tell_counts(const struct dt_block *b)
     size_t all = b->shape->experts;
     int32_t *mine = kept->counts + (size_t)b->experts->index * all;
     for (size_t e = 0; e < all; e++)
-        mine[e] = kept->order.first[e + 1] - kept->order.first[e];
+        mine[e] = kept->first[e + 1] - kept->first[e];
     dt_team_gather(b->experts, kept->counts, all, DT_I32);
     if (!b->experts->failed)
         check_counts(b);
     if (b->experts->failed) {
         memset(kept->counts, 0, ranks(b) * all * sizeof *kept->counts);
-        memset(kept->order.first, 0, (all + 1) * sizeof *kept->order.first);
+        memset(kept->first, 0, (all + 1) * sizeof *kept->first);
     }
 }
 
@@ -131,7 +131,7 @@ void dt_exchange_plan(const struct dt_block *b)
         for (size_t r = 0; r < ranks(b); r++)
             kept->own_first[e + 1] += (int32_t)rows_from(b, r, e);
     }
-    for (int32_t i = 0; i < kept->order.first[b->shape->experts]; i++)
+    for (int32_t i = 0; i < kept->first[b->shape->experts]; i++)
         room[2][i] = kept->weights[kept->order.picks[i]];
     send_there(b, 1, kept->own_weights, room[2], room);
 }
@@ -146,8 +146,8 @@ struct dt_own_rows dt_exchange_own(const struct dt_block *b)
                                     .first = kept->own_first,
                                     .weights = kept->own_weights};
     return (struct dt_own_rows){.experts = all,
-                                .rows = (size_t)kept->order.first[all],
-                                .first = kept->order.first,
+                                .rows = (size_t)kept->first[all],
+                                .first = kept->first,
                                 .weights = kept->weights,
                                 .of = kept->order.picks};
 }
@@ -188,6 +188,6 @@ void dt_exchange_slopes_back(const struct dt_block *b)
     if (!b->experts)
         return;
     send_back(b, 1, s->picks[2], s->picks[1], s->picks);
-    for (int32_t i = 0; i < kept->order.first[b->shape->experts]; i++)
+    for (int32_t i = 0; i < kept->first[b->shape->experts]; i++)
         s->dweights[kept->order.picks[i]] = s->picks[2][i];
 }

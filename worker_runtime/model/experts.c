@@ -78,8 +78,10 @@ static void route(const struct dt_block *b, const dt_elem *x)
         dt_linear_product(b, &router, b->scratch->scores, x);
     b->ops->route(&r, kept->probs, kept->experts, kept->weights, b->scratch->scores, b->stream);
     b->ops->route_sort(&r, &kept->order, kept->experts, b->stream);
+    b->device->table->to_host(b->device, kept->first, kept->order.first,
+                              (r.experts + 1) * sizeof *kept->first);
     for (size_t e = 0; b->counts && e < r.experts; e++)
-        b->counts[e] = kept->order.first[e + 1] - kept->order.first[e];
+        b->counts[e] = kept->first[e + 1] - kept->first[e];
     if (b->counts) /* those of whole samples are balanced */
         dt_team_sum(b->context, b->counts, r.experts, DT_I32);
 }

@@ -237,6 +237,17 @@ static void block_forward(struct dt_transformer *t, const struct dt_work *w, boo
         dt_llama_forward(&b, from, branch, output);
 }
 
+/* Of whole samples. */
+static const float *balance_experts(struct dt_transformer *t, const struct dt_work *w)
+{
+    const struct dt_activation_slot *slot = slot_of(t, w);
+    size_t rows = w->batch * t->options.positions;
+    float slopes[DT_EXPERTS_MOST];
+    dt_experts_balance(&t->shape, rows, slot->counts, slot->balance, slopes);
+    t->device->table->from_host(t->device, t->a.dprobs, slopes, t->shape.experts * sizeof *slopes);
+    return t->a.dprobs;
+}
+
 /* What comes out of going forward once more is not wanted: the way back began behind it. */
 static void block_backward(struct dt_transformer *t, const struct dt_work *w)
 {
@@ -244,11 +255,8 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
     const struct dt_activation_slot *slot = slot_of(t, w);
     if (w->again)
         block_forward(t, w, false);
-    if (slot->counts && slot->balance > 0 && b.rows && dt_team_is_first(b.team)) { /* counts once */
-        size_t rows = w->batch * t->options.positions; /* of whole samples */
-        dt_experts_balance(&t->shape, rows, slot->counts, slot->balance, t->a.dprobs);
-        b.dprobs = t->a.dprobs;
-    }
+    if (slot->counts && slot->balance > 0 && b.rows && dt_team_is_first(b.team)) /* counts once */
+        b.dprobs = balance_experts(t, w);
     if (t->shape.family == DT_GPT2)
         dt_gpt2_backward(&b);
     else
