@@ -133,7 +133,8 @@ def is_refused(s):
     """what experts do not go with, and what cannot be, is said in a sentence that names it"""
     rows = (({}, {"lora": {"r": 2}}, r"lora: adapters are not made for the experts of a model so far"),
             ({}, {"dpo": {}}, r"dpo: models with experts are not trained with pairs of answers so far"),
-            ({}, {"device": "cuda"}, r"models with experts are trained on CPUs alone so far"),
+            (EVEN, {"parallel": {"pipeline": 2}, "device": "cuda"}, r"parallel.pipeline: stages tell each other on CPUs alone so far which experts "
+             r"were picked; drop it, set output_router_logits to false, or train.device to \"cpu\""),
             ({"num_experts_per_tok": 8}, {}, r"num_experts_per_tok: there are fewer experts than that"),
             ({"num_experts": 1025}, {}, r"num_experts: .*1024"),
             ({"decoder_sparse_step": 2}, {}, r"decoder_sparse_step: it changes what a model computes, and is not implemented"),
@@ -294,6 +295,8 @@ def sharing_is_refused(s):
     rows = ((QWEN3, {"parallel": {"expert": 2}}, 2, r"parallel.expert: 7 experts cannot be cut by 2; this model can be cut by 7$"),
             (QWEN3, {"parallel": {"expert": 7}}, 2, r"parallel.expert: 7 does not divide the number of ranks, 2, and of this host"),
             (training.LLAMA, {"parallel": {"expert": 2}}, 2, r"parallel.expert: this model has no experts; drop it"),
+            (QWEN2, {"parallel": {"expert": 2}, "device": "cuda"}, 2, r"parallel.expert: ranks share experts on CPUs alone so far; drop it, or set "
+             r"train.device to \"cpu\"$"),
             (QWEN2, {"parallel": {"expert": 2}, "dynamic_accumulation": True}, 2, r"parallel.expert: it does not go with train.dynamic_accumulation"),
             (QWEN2, {"parallel": {"expert": 2, "pipeline": 2}}, 2, r"parallel.expert: 2 does not divide what parallel.pipeline and "
              r"parallel.context leave of the ranks, 1: give another --nproc-per-node"),

@@ -245,10 +245,15 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "model.config.%s: weights of attention are dropped on CPUs alone so far; "
                           "set it to 0, or train.device to \"cpu\"",
                           c->model.shape.family == DT_GPT2 ? "attn_pdrop" : "attention_dropout");
-    if (c->has_model && c->model.shape.experts > 0)
+    if (c->parallel.expert > 1)
         return dt_err_set(err, DT_E_USAGE,
-                          "models with experts are trained on CPUs alone so far; set train.device "
-                          "to \"cpu\"");
+                          "parallel.expert: ranks share experts on CPUs alone so far; drop it, or "
+                          "set train.device to \"cpu\"");
+    if (c->has_model && c->model.shape.balance_experts && c->parallel.pipeline > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: stages tell each other on CPUs alone so far which "
+                          "experts were picked; drop it, set output_router_logits to false, or "
+                          "train.device to \"cpu\"");
     return check_offload(c, err);
 }
 

@@ -19,7 +19,8 @@
  * so is each gradient, those of the router and of the shared expert's weight among them: a rank
  * knows a part of a weight's slope, and what follows from slopes on the way back is linear in them.
  *
- * On CPUs alone: the host reads how many rows each expert has. */
+ * The host reads how many rows each expert has, and asks for as many products: on a GPU it waits
+ * for that once in each way forward. Ranks share experts on CPUs alone. */
 #ifndef DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 #define DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 

@@ -377,12 +377,13 @@ static void tell(void *arg)
 
 /* A recording is of use where the same work comes again, without chance in it. The scale of the
  * head's gradients follows from the targets of a step, and each step of packed documents has
- * another number of them. */
+ * another number of them; the products of a block with experts follow from its rows. */
 static struct dt_tape *tape_for(const struct dt_transformer *t, const struct dt_work *w)
 {
+    bool block = w->kind == DT_BLOCK_FORWARD || w->kind == DT_BLOCK_BACKWARD;
     bool once = w->kind == DT_HEAD && w->train && t->options.documents;
     bool drops = w->train && dt_shape_drops(&t->shape);
-    return once || drops ? NULL : t->tape;
+    return once || drops || (block && t->shape.experts > 0) ? NULL : t->tape;
 }
 
 void dt_work_compute(struct dt_transformer *t, const struct dt_work *w)
