@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Models with experts on GPUs: the losses of a CPU at each stage, the same bits on each run, and checkpoints for either. As
-# train_cuda.py has them, on real GPUs or mock ones.
-
-import os
+# Models with experts on GPUs: the losses of a CPU at each stage and where ranks share the experts, the same bits on each run, and
+# checkpoints for either. As train_cuda.py has them, on real GPUs or mock ones.
 
 import tap
 import training
@@ -60,6 +58,21 @@ def halves(s):
 
 
 @training.story
+def shared_among_ranks(s):
+    """ranks that share the experts of each block, or each expert, have the losses and norms of a CPU, with stages, too; in bfloat16 within 1 %"""
+    tied = {**QWEN2, "output_router_logits": False}
+    for name, model, world, micros, parallel, stage, how in (("pair", {**MIXTRAL, "num_local_experts": 4}, 2, 2, {"expert": 2}, 0, {}),
+                                                             ("pairs", QWEN2, 4, 4, {"expert": 2}, 3, {}),
+                                                             ("all", QWEN3, 4, 4, {"expert": 4}, 1, BF16),
+                                                             ("parts", QWEN2, 4, 2, {"expert": 2, "tensor": 2}, 1, {}),
+                                                             ("stages", tied, 4, 4, {"expert": 2, "pipeline": 2}, 2, {"accumulation": 2})):
+        losses, norms = alone(s, name, model, **{**how, "accumulation": micros})
+        is_losses, is_norms = on_gpus(s, name + "-gpus", model, world, parallel=parallel, stage=stage, **how)
+        training.close(is_losses, losses, 0.01 if how == BF16 else 1e-4, name)
+        training.close(is_norms, norms, 0.1 if how == BF16 else 1e-3, "norms, " + name)
+
+
+@training.story
 def same_bits(s):
     """every run has the same bits, also where blocks are gone through again, and with and without CUDA graphs"""
     first = None
@@ -71,16 +84,19 @@ def same_bits(s):
 
 @training.story
 def devices_change(s):
-    """a checkpoint of a GPU goes on on a CPU, and the other way round"""
+    """a checkpoint of a GPU goes on on a CPU, and the other way round, and so does one of two GPUs that share the experts"""
+    model = {**MIXTRAL, "num_local_experts": 4}
     total = {"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 3, "total_num_steps": 5}}}
-    losses, _ = alone(s, "whole", MIXTRAL, **total)
-    for first, then in (("cpu", "cuda"), ("cuda", "cpu")):
+    losses, _ = alone(s, "whole", model, **{**total, "accumulation": 2})
+    kinds = {"cpu": ("cpu", 1, {}), "gpu": ("cuda", 1, {}), "gpus": ("cuda", 2, {"parallel": {"expert": 2}})}
+    for first, then in (("cpu", "gpu"), ("gpus", "cpu"), ("gpu", "gpus")):
         is_losses = []
-        for device, steps in ((first, 2), (then, 5)):
-            c = s.config("%s.json" % device, model=MIXTRAL, device=device, stage=1, save_dir=s.path("from-" + first), **{**SIZE, **total, "steps": steps})
-            program = s.run(c, env=gpus(1))
+        for kind, steps in ((first, 2), (then, 5)):
+            device, world, how = kinds[kind]
+            c = s.config("%s-%s-%s.json" % (first, then, kind), model=model, device=device, stage=1, save_dir=s.path("from-" + first),
+                         **{**SIZE, **total, **how, "steps": steps, "accumulation": 2 // world})
+            program = s.run(c, world=world, env=gpus(world))
             is_losses += s.losses(c)
-            os.unlink(c + ".jsonl")
         program.expect(r"resumed from .*: step 2$")
         training.close(is_losses, losses, 1e-4, "%s, then %s" % (first, then))
 

@@ -295,8 +295,6 @@ def sharing_is_refused(s):
     rows = ((QWEN3, {"parallel": {"expert": 2}}, 2, r"parallel.expert: 7 experts cannot be cut by 2; this model can be cut by 7$"),
             (QWEN3, {"parallel": {"expert": 7}}, 2, r"parallel.expert: 7 does not divide the number of ranks, 2, and of this host"),
             (training.LLAMA, {"parallel": {"expert": 2}}, 2, r"parallel.expert: this model has no experts; drop it"),
-            (QWEN2, {"parallel": {"expert": 2}, "device": "cuda"}, 2, r"parallel.expert: ranks share experts on CPUs alone so far; drop it, or set "
-             r"train.device to \"cpu\"$"),
             (QWEN2, {"parallel": {"expert": 2}, "dynamic_accumulation": True}, 2, r"parallel.expert: it does not go with train.dynamic_accumulation"),
             (QWEN2, {"parallel": {"expert": 2, "pipeline": 2}}, 2, r"parallel.expert: 2 does not divide what parallel.pipeline and "
              r"parallel.context leave of the ranks, 1: give another --nproc-per-node"),

@@ -251,8 +251,7 @@ int dt_config_settle_parallel(const struct dt_reading *r)
         return -1;
     if (c->parallel.sequence && c->has_model && check_sequence(c, r->err) < 0)
         return -1;
-    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1 &&
-         c->parallel.expert == 1) ||
+    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1) ||
         !c->has_model)
         return 0;
     if (c->parallel.tensor > 1 && check_tensor(c, r->err) < 0)

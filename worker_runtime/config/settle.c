@@ -228,6 +228,21 @@ static int check_offload(const struct dt_config *c, struct dt_err *err)
     return 0;
 }
 
+/* What ranks tell each other of picks is in the host's memory, and what they share in a GPU's. */
+static int check_experts_there(const struct dt_config *c, struct dt_err *err)
+{
+    if (c->model.shape.balance_experts && c->parallel.pipeline > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.pipeline: stages tell each other on CPUs alone so far which "
+                          "experts were picked; drop it, set output_router_logits to false, or "
+                          "train.device to \"cpu\"");
+    if (c->parallel.context > 1)
+        return dt_err_set(err, DT_E_USAGE,
+                          "parallel.context: of a model with experts ranks share samples on CPUs "
+                          "alone so far; drop it, or set train.device to \"cpu\"");
+    return 0;
+}
+
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
 {
     size_t head_dim = c->model.shape.head_dim;
@@ -245,15 +260,8 @@ int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err)
                           "model.config.%s: weights of attention are dropped on CPUs alone so far; "
                           "set it to 0, or train.device to \"cpu\"",
                           c->model.shape.family == DT_GPT2 ? "attn_pdrop" : "attention_dropout");
-    if (c->parallel.expert > 1)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: ranks share experts on CPUs alone so far; drop it, or "
-                          "set train.device to \"cpu\"");
-    if (c->has_model && c->model.shape.balance_experts && c->parallel.pipeline > 1)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.pipeline: stages tell each other on CPUs alone so far which "
-                          "experts were picked; drop it, set output_router_logits to false, or "
-                          "train.device to \"cpu\"");
+    if (c->has_model && c->model.shape.experts > 0 && check_experts_there(c, err) < 0)
+        return -1;
     return check_offload(c, err);
 }
 

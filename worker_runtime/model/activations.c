@@ -216,6 +216,8 @@ static void lay_scratch(struct cursor *c, const struct sizes *z, struct dt_scrat
     s->spread = any ? take(c, z->rows, z->picks * z->width, z->elem) : NULL;
     s->scores = any ? take(c, z->rows, z->experts, z->elem) : NULL;
     s->dweights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
+    s->firsts = z->parts ? take(c, z->parts, z->experts + 1, sizeof(int32_t)) : NULL;
+    s->told_firsts = z->parts ? take(c->host, z->parts, z->experts + 1, sizeof(int32_t)) : NULL;
     s->hall_rows = z->parts ? z->rows * z->sent / z->parts : 0;
     for (int i = 0; i < 2; i++)
         s->hall[i] = z->parts ? take(c, z->rows, z->sent * z->width, z->elem) : NULL;

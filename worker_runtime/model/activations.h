@@ -61,9 +61,10 @@ struct dt_scratch {
     dt_elem *scores; /* [N, E] */
     float *dweights; /* [N, P] */
     /* Where ranks share experts, and else NULL. */
-    size_t hall_rows; /* from one rank to another, at most */
-    dt_elem *hall[2]; /* [O, C]: rows of others, and on their way */
-    float *picks[3];  /* [O]: weights likewise, and before they leave */
+    int32_t *firsts, *told_firsts; /* [R, E + 1]: as dt_route_order has them; the host's */
+    size_t hall_rows;              /* from one rank to another, at most */
+    dt_elem *hall[2];              /* [O, C]: rows of others, and on their way */
+    float *picks[3];               /* [O]: weights likewise, and before they leave */
     /* Of adapters with magnitudes, and NULL without: what they make, what the layer makes of the
      * same, and the gradients of both. */
     dt_elem *sum, *base; /* [N, max(I, Q + 2 K, C)] */

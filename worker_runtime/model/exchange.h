@@ -19,7 +19,8 @@ struct dt_own_rows {
     const int32_t *of;
 };
 
-/* Behind dt_route_sort_fn: tells the others of the team how many rows come, and what they weigh. */
+/* Behind dt_route_sort_fn: finds how many rows each expert has, into kept->first, and tells the
+ * others of the team how many come, and what they weigh. */
 void dt_exchange_plan(const struct dt_block *b);
 /* What the last plan came to. */
 struct dt_own_rows dt_exchange_own(const struct dt_block *b);

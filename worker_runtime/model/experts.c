@@ -78,8 +78,7 @@ static void route(const struct dt_block *b, const dt_elem *x)
         dt_linear_product(b, &router, b->scratch->scores, x);
     b->ops->route(&r, kept->probs, kept->experts, kept->weights, b->scratch->scores, b->stream);
     b->ops->route_sort(&r, &kept->order, kept->experts, b->stream);
-    b->device->table->to_host(b->device, kept->first, kept->order.first,
-                              (r.experts + 1) * sizeof *kept->first);
+    dt_exchange_plan(b);
     for (size_t e = 0; b->counts && e < r.experts; e++)
         b->counts[e] = kept->first[e + 1] - kept->first[e];
     if (b->counts) /* those of whole samples are balanced */
@@ -154,7 +153,6 @@ void dt_experts_forward(const struct dt_block *b, dt_elem *out, const dt_elem *x
     if (is_shared && b->rows)
         shared_forward(b, out, x);
     route(b, x);
-    dt_exchange_plan(b);
     const struct dt_own_rows own = dt_exchange_own(b);
     ops->route_spread(&r, &kept->order, width, s->spread, x, b->stream);
     const dt_elem *there = dt_exchange_there(b);

@@ -20,7 +20,7 @@
  * knows a part of a weight's slope, and what follows from slopes on the way back is linear in them.
  *
  * The host reads how many rows each expert has, and asks for as many products: on a GPU it waits
- * for that once in each way forward. Ranks share experts on CPUs alone. */
+ * for that once in each way forward. */
 #ifndef DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 #define DT_WORKER_RUNTIME_MODEL_EXPERTS_H
 

@@ -75,7 +75,7 @@ struct dt_trainer {
     struct dt_recut recut;
     struct dt_team team, context_team, experts;
     /* Of the teams, in the memory of their devices; NULL: the host's. */
-    struct dt_coll *team_there, *context_there;
+    struct dt_coll *team_there, *context_there, *experts_there;
     struct dt_coll
         *kv_team; /* of those of the team that have the same key/value head; NULL: none */
     struct dt_pieces pieces;      /* of each sample, that this rank has */

@@ -297,16 +297,24 @@ static int open_there(struct dt_trainer *t, struct dt_coll *host, struct dt_coll
     return *out ? 0 : dt_err_wrap(err, "parallel");
 }
 
+static int open_team_there(struct dt_trainer *t, const struct dt_mesh_axis *axis,
+                           struct dt_team *team, struct dt_coll **out, struct dt_err *err)
+{
+    if (axis->size > 1 && open_there(t, axis->group, out, err) < 0)
+        return -1;
+    if (*out)
+        team->group = *out;
+    return 0;
+}
+
 static int open_all_there(struct dt_trainer *t, struct dt_err *err)
 {
-    const struct dt_mesh_axis *axis = dt_trainer_tensor(t), *context = dt_trainer_context(t);
-    if (open_there(t, axis->size > 1 ? axis->group : NULL, &t->team_there, err) < 0 ||
-        open_there(t, context->size > 1 ? context->group : NULL, &t->context_there, err) < 0 ||
-        open_there(t, t->ends, &t->ends_there, err) < 0)
+    const struct dt_mesh_axis *context = dt_trainer_context(t), *experts = dt_trainer_experts(t);
+    if (open_team_there(t, dt_trainer_tensor(t), &t->team, &t->team_there, err) < 0 ||
+        open_team_there(t, context, &t->context_team, &t->context_there, err) < 0 ||
+        open_team_there(t, experts, &t->experts, &t->experts_there, err) < 0)
         return -1;
-    t->team.group = t->team_there ? t->team_there : t->team.group;
-    t->context_team.group = t->context_there ? t->context_there : t->context_team.group;
-    return 0;
+    return open_there(t, t->ends, &t->ends_there, err);
 }
 
 /* By which ranks sum up what each has of gradients: where these are when a step ends. THERE NULL:
@@ -352,12 +360,13 @@ static void count_words(struct dt_trainer *t)
  * are counted above. */
 static void count_experts(struct dt_trainer *t)
 {
+    struct dt_coll *team = group_of_gradients(t, dt_trainer_experts(t)->group, t->experts_there);
     for (size_t i = 0; i < t->saved.count; i++) {
         const struct dt_tensor *one = &t->parts[i];
         bool at_ends = t->ends && one->unit == 0;
         if (one->count == 0 || at_ends || dt_shape_is_of_expert(&t->config->model.shape, one))
             continue;
-        dt_zero_sum_over(t->zero, one->unit, one->index, t->experts.group);
+        dt_zero_sum_over(t->zero, one->unit, one->index, team);
         if (dt_trainer_experts(t)->index > 0)
             dt_zero_count_elsewhere(t->zero, one->unit, one->index);
     }
@@ -526,6 +535,7 @@ void dt_parallel_close(struct dt_trainer *t)
     dt_coll_destroy(t->kv_team);
     dt_coll_destroy(t->context_there);
     dt_coll_destroy(t->team_there);
+    dt_coll_destroy(t->experts_there);
     dt_mesh_close(&t->mesh);
     int lists = t->config->parallel.pipeline * t->config->parallel.expert;
     for (int i = 0; t->all_parts && i < lists; i++)
