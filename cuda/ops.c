@@ -4,6 +4,7 @@
  * comes out of dt_device_sync(). */
 #include "cuda/ops.h"
 
+#include "cuda/cudnn/attention.h"
 #include "cuda/device/device.h"
 #include "cuda/kernels/kernels.h"
 
@@ -67,12 +68,6 @@ TYPED(linear_gelu_forward,
 TYPED(linear_backward,
       (const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
       l, dx, add, dweight, dbias, x, dout)
-TYPED(attention_forward,
-      (const struct dt_attention *a, dt_elem *out, struct dt_stream *s),
-      a, out)
-TYPED(attention_backward,
-      (const struct dt_attention *a, dt_elem *dq, dt_elem *dk, dt_elem *dv, const dt_elem *out, const dt_elem *dout, struct dt_stream *s),
-      a, dq, dk, dv, out, dout)
 TYPED(gelu_forward,
       (size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s),
       n, out, pre)
@@ -149,6 +144,42 @@ TYPED(sigmoid_backward,
       (size_t n, dt_elem *dx, const float *out, const float *dout, struct dt_stream *s),
       n, dx, out, dout)
 /* clang-format on */
+
+static dt_attention_forward_fn attention_forward_f32, attention_forward_bf16;
+static dt_attention_backward_fn attention_backward_f32, attention_backward_bf16;
+
+static void attention_forward_f32(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
+{
+    keep(s, dt_cuda_attention_forward(DT_F32, a, out, enter(s)), "attention_forward");
+}
+
+static void attention_backward_f32(const struct dt_attention *a, dt_elem *dq, dt_elem *dk,
+                                   dt_elem *dv, const dt_elem *out, const dt_elem *dout,
+                                   struct dt_stream *s)
+{
+    keep(s, dt_cuda_attention_backward(DT_F32, a, dq, dk, dv, out, dout, enter(s)),
+         "attention_backward");
+}
+
+static void attention_forward_bf16(const struct dt_attention *a, dt_elem *out, struct dt_stream *s)
+{
+    enter(s);
+    keep(s,
+         s->attention ? dt_cudnn_attention_forward(s->attention, a, out, s)
+                      : dt_cuda_attention_forward(DT_BF16, a, out, s),
+         "attention_forward");
+}
+
+static void attention_backward_bf16(const struct dt_attention *a, dt_elem *dq, dt_elem *dk,
+                                    dt_elem *dv, const dt_elem *out, const dt_elem *dout,
+                                    struct dt_stream *s)
+{
+    enter(s);
+    keep(s,
+         s->attention ? dt_cudnn_attention_backward(s->attention, a, dq, dk, dv, out, dout, s)
+                      : dt_cuda_attention_backward(DT_BF16, a, dq, dk, dv, out, dout, s),
+         "attention_backward");
+}
 
 static dt_sum_squares_fn sum_squares_f32, sum_squares_bf16;
 static dt_cast_fn cast;

@@ -148,7 +148,10 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
                                       .wide_sums = o->wide_sums,
                                       .fast = o->fast,
                                       .round_over = round_over,
-                                      .round_over_arg = c->page};
+                                      .round_over_arg = c->page,
+                                      .cudnn = o->cudnn,
+                                      .say = o->say,
+                                      .say_arg = o->say_arg};
     if (open_device(c, err) < 0 || enter_world(c, err) < 0)
         goto fail;
     return c;

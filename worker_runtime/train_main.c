@@ -530,6 +530,12 @@ static const char *weights_of(const struct dt_train_args *a, const struct dt_con
     return weights && *weights ? weights : NULL;
 }
 
+static void say_of_device(void *arg, const char *line)
+{
+    (void)arg;
+    dt_say(DT_TRAIN_PROGRAM, line);
+}
+
 static int train(const struct dt_train_args *a, const struct dt_config *c, struct failure *f)
 {
     struct dt_err *err = &f->err;
@@ -539,7 +545,9 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                    .fast = !c->train.deterministic,
                                    .threads = c->train.threads,
                                    .coll_timeout_ms = c->train.collective_timeout_ms,
-                                   .can_stay = true};
+                                   .can_stay = true,
+                                   .cudnn = c->train.attention == DT_ATTENTION_CUDNN,
+                                   .say = say_of_device};
     struct dt_train_options t = {.config = c,
                                  .resume = a->resume,
                                  .init_from = weights_of(a, c),

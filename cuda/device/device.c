@@ -3,6 +3,7 @@
  * dt_device_sync(). */
 #include "cuda/device/device.h"
 
+#include "cuda/cudnn/attention.h"
 #include "cuda/device/inside.h"
 #include "cuda/linear.h"
 
@@ -160,6 +161,7 @@ static void gpu_close(struct dt_device *d)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
     dt_cuda_linear_close(c->stream.linear);
+    dt_cudnn_attention_close(c->stream.attention);
     dt_cuda_staging_close(g->staging);
     if (c->stream.host)
         cudaFreeHost(c->stream.host);

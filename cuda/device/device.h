@@ -19,6 +19,8 @@ struct dt_cuda {
     cudaStream_t gather, reduce, copy;
     bool (*round_over)(void *arg);
     void *round_over_arg;
+    void (*say)(void *arg, const char *line);
+    void *say_arg;
     bool wide_sums;                    /* of the wish */
     struct dt_comm_watchdog *watchdog; /* nccl.c: while there is a communicator */
     struct dt_cuda_memory *memory;

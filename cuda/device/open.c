@@ -3,6 +3,7 @@
 #include "cuda/device/inside.h"
 
 #include "base/clock.h"
+#include "cuda/device/attention.h"
 #include "cuda/device/choose.h"
 #include "cuda/device/tape.h"
 #include "cuda/linear.h"
@@ -146,7 +147,10 @@ static int open_stream(struct dt_cuda_gpu *g, const struct dt_device_wish *w, st
         return -1;
     s->linear = dt_cuda_linear_open(workspace, WORKSPACE, w->fast, err);
     g->staging = s->linear ? dt_cuda_staging_open(err) : NULL;
-    return g->staging ? 0 : -1;
+    if (!g->staging)
+        return -1;
+    dt_cuda_open_attention(&g->cuda, w);
+    return 0;
 }
 
 static int open_gpu(struct dt_cuda_gpu *g, const struct dt_device_wish *w, struct dt_err *err)
@@ -189,6 +193,8 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
     *c = (struct dt_cuda){.stream = {.ordinal = ordinal},
                           .round_over = w->round_over,
                           .round_over_arg = w->round_over_arg,
+                          .say = w->say,
+                          .say_arg = w->say_arg,
                           .wide_sums = w->wide_sums};
     c->device = (struct dt_device){
         .name = "cuda",

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 struct dt_cuda_linear; /* linear.h: cuBLASLt's handle, workspace, and the plans found so far */
+struct dt_cudnn_attention;
 
 struct dt_stream {
     cudaStream_t compute;
@@ -18,6 +19,7 @@ struct dt_stream {
     int multiprocessors;
     bool fast; /* atomics where the order of sums then varies are allowed */
     struct dt_cuda_linear *linear;
+    struct dt_cudnn_attention *attention; /* cudnn/attention.h; NULL: our kernels */
     /* Memory of the device for partial results; whatever an op leaves there is gone with the next.
      */
     void *scratch;

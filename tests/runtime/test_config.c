@@ -72,6 +72,7 @@ TEST(an_empty_configuration_is_deepspeed_s_defaults)
     CHECK_EQ(c.train.vault, DT_VAULT_AUTO);
     CHECK_EQ(c.train.vault_every, 0);
     CHECK_STR(c.train.device, "auto");
+    CHECK_EQ(c.train.attention, DT_ATTENTION_OWN);
     CHECK_EQ(c.train.balance, DT_BALANCE_OFF);
 }
 
@@ -184,6 +185,7 @@ TEST(our_own_blocks_are_read_and_paths_stand_beside_the_file)
     CHECK_EQ(c.train.collective_timeout_ms, 90000);
     CHECK_EQ(c.train.vault, DT_VAULT_LOCAL);
     CHECK_EQ(c.train.vault_every, 4);
+    CHECK_EQ(c.train.attention, DT_ATTENTION_CUDNN);
     CHECK_EQ(c.train.balance, DT_BALANCE_UTILISATION);
     CHECK_STR(dt_buf_cstr(&warnings), "there is no \"optimizer\" block: it is AdamW with lr 0.001 "
                                       "and weight_decay 0\n");
@@ -517,6 +519,8 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"train\": {\"dynamic_accumulation\": {\"policy\": \"x\"}}}", "train.dynamic_accumulation.policy: \"x\" is neither"},
         {"{\"train\": {\"vault\": \"everywhere\"}}", "train.vault: \"everywhere\" is none of auto|off|local|peer"},
         {"{\"train\": {\"vault\": true}}", "train.vault: "},
+        {"{\"train\": {\"attention\": \"flash\"}}", "train.attention: \"flash\" is none of own|cudnn"},
+        {"{\"train\": {\"attention\": true}}", "train.attention: "},
         {"{\"train\": {\"vault_every\": -1}}", "train.vault_every: "},
         {"{\"train\": {\"dynamic_accumulation\": 1}}", "train.dynamic_accumulation: expected true"},
         {"{\"train\": {\"save_every\": 5}}", "train.save_dir does not say where"},

@@ -60,6 +60,22 @@ def halves(s):
 
 
 @training.story
+def attention_by_cudnn(s):
+    """where there is no cuDNN one line says so, and the losses are those of our own attention"""
+    emulated()
+    losses = []
+    for by in ("own", "cudnn"):
+        c = s.config("by-%s.json" % by, device="cuda", attention=by, model=HEADS_OF_64, steps=3, **SIZE, **DEEPSPEED_BF16)
+        program = s.run(c, world=0, env=gpus(1))
+        said = [line for line in program.lines if "own kernels" in line]
+        tap.check_equal(len(said), by == "cudnn", "lines about it: %r" % said)
+        losses.append(s.losses(c))
+    tap.check_equal(said[0].endswith('train.attention "cudnn": attention is computed by dtrun\'s own kernels: a mock GPU has no cuDNN'), True,
+                    "what the line says: %s" % said[0])
+    tap.check_equal(losses[1], losses[0], "losses")
+
+
+@training.story
 def dropout(s):
     """what a GPT-2's branches give and its embedding are dropped as on the CPU, with validations, which drop nothing, in between"""
     drops = {"embd_pdrop": 0.1, "resid_pdrop": 0.2}

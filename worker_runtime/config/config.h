@@ -43,6 +43,8 @@ struct dt_config_data {
 
 enum dt_balance_policy { DT_BALANCE_OFF, DT_BALANCE_TIMES, DT_BALANCE_UTILISATION };
 
+enum dt_attention_by { DT_ATTENTION_OWN, DT_ATTENTION_CUDNN };
+
 enum dt_vault_use {
     DT_VAULT_AUTO, /* where there is one, and room for it */
     DT_VAULT_OFF,
@@ -71,6 +73,7 @@ struct dt_config_train {
     bool wide_sums;     /* communication_data_type "fp32" is written: no sum in fewer bits */
     bool deterministic; /* the same bits on each run, on a GPU too; default true */
     bool cuda_graphs;   /* a GPU is told of repeated work as one; default true */
+    int attention;      /* enum dt_attention_by; of a GPU */
     int64_t collective_timeout_ms; /* default 600 s */
     enum dt_balance_policy
         balance; /* "dynamic_accumulation": false, true, { "policy": "balance" | "utilization" } */

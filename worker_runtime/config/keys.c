@@ -293,6 +293,7 @@ const struct dt_key dt_own_keys[] = {
     {"train.metrics", .kind = DT_KEY_TEXT, .at = AT(c.train.metrics)},
     {"train.threads", .kind = DT_KEY_SMALL, .at = AT(c.train.threads), .min = 0, .max = 4096},
     {"train.device", .kind = DT_KEY_TEXT, .at = AT(device)},
+    {"train.attention", .kind = DT_KEY_CHOICE, .at = AT(c.train.attention), .words = "own|cudnn"},
     {"train.cuda_graphs", .kind = DT_KEY_FLAG, .at = AT(c.train.cuda_graphs)},
     {"train.deterministic", .kind = DT_KEY_FLAG, .at = AT(c.train.deterministic)},
     {"train.stochastic_rounding", .kind = DT_KEY_FLAG, .at = AT(c.zero.stochastic_rounding)},

@@ -91,6 +91,11 @@ struct dt_device_wish {
     bool (*round_over)(
         void *arg); /* whether the agent has ended this world; any thread; may be NULL */
     void *round_over_arg;
+    bool cudnn; /* attention of a GPU is cuDNN's where that can be had and is right */
+    /* One line that people should read; may be NULL. Called by who calls the device, until it
+     * closes. */
+    void (*say)(void *arg, const char *line);
+    void *say_arg;
 };
 
 /* "auto": a GPU where one can be used, else the CPU, which then knows why it is not a GPU; "cuda":

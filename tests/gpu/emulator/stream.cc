@@ -180,6 +180,12 @@ cudaError_t begin_recording(cudaStream_t s)
     return cudaSuccess;
 }
 
+bool is_recording(cudaStream_t s)
+{
+    holding hold(streams().lock);
+    return s && s->records;
+}
+
 cudaError_t end_recording(cudaStream_t s, std::vector<work> *all)
 {
     holding hold(streams().lock);

@@ -27,6 +27,7 @@ void wait_for_all();
 
 /* What is put on S from now on is recorded, in place of being done; S is not NULL. */
 cudaError_t begin_recording(cudaStream_t s);
+bool is_recording(cudaStream_t s);
 cudaError_t end_recording(cudaStream_t s, std::vector<work> *all);
 /* Why nothing can be put on S any more: something was that cannot be recorded. */
 cudaError_t may_record(cudaStream_t s);

@@ -23,6 +23,11 @@ struct dt_context_options {
     int64_t start_timeout_ms; /* for all ranks to be there; 0: 10 minutes */
     int64_t coll_timeout_ms;  /* for any one collective; 0: 10 minutes */
     bool can_stay;            /* the program calls dt_context_reenter() when it may */
+    bool cudnn;               /* a GPU's attention in DT_BF16 is cuDNN's, where that can be had */
+    /* One line that people should read, as why cuDNN is not taken; until the context closes. NULL:
+     * nobody reads. */
+    void (*say)(void *arg, const char *line);
+    void *say_arg;
 };
 
 /* Reads the environment, opens the device, and meets the other ranks at MASTER_ADDR:MASTER_PORT.
