@@ -19,13 +19,15 @@
 enum { ARRAYS = 12, ROUNDS_MAX = 99, FILL = 1 << 20, SHAPE = 160 };
 
 struct options {
-    int elem, only;
+    int elem, only, attention;
     bool toy;
     unsigned long rounds;
 };
 
 enum { BFLOAT16, FLOAT };
 static const char *const elems[] = {"bfloat16", "float", NULL};
+enum { OWN, CUDNN };
+static const char *const attention_by[] = {"own", "cudnn", NULL};
 
 /* What stands together: a process can do one of these, so that one that fails costs no other. */
 enum {
@@ -47,6 +49,7 @@ static const char *const groups[] = {"all",       "copy", "embedding",  "norm",
 
 PROGRAM_CHOICE(parse_elem, elems)
 PROGRAM_CHOICE(parse_only, groups)
+PROGRAM_CHOICE(parse_attention, attention_by)
 PROGRAM_NUMBER(parse_rounds, 1, ROUNDS_MAX)
 
 #define AT(MEMBER) .at = offsetof(struct options, MEMBER)
@@ -56,6 +59,8 @@ static const struct dt_opt opts[] = {
     {.name = "elem", .arg = "TYPE", .parse = parse_elem, AT(elem), .fallback = "bfloat16", .help = "bfloat16 or float"},
     {.name = "only", .arg = "GROUP", .parse = parse_only, AT(only), .fallback = "all",
      .help = "of these: copy, embedding, norm, head_norm, rope, activation, linear, attention, loss, optimizer"},
+    {.name = "attention", .arg = "BY", .parse = parse_attention, AT(attention), .fallback = "own",
+     .help = "own or cudnn, which may add up in any order, as PyTorch's does; where cuDNN is not taken a line says so"},
     {.name = "rounds", .arg = "N", .parse = parse_rounds, AT(rounds), .fallback = "5", .help = "of which the median is told"},
     {.name = "toy", AT(toy), .help = "tiny shapes, each op twice: to see that it runs"},
     {0},
@@ -385,6 +390,9 @@ static void attentions(struct bench *b, size_t batch, size_t positions, size_t h
         shape, sizeof shape,
         "\"batch\": %zu, \"positions\": %zu, \"heads\": %zu, \"kv_heads\": %zu, \"head_dim\": %zu",
         batch, positions, heads, kv_heads, head_dim);
+    /* cuDNN's are compared with ours once, which is not to be timed. */
+    b->o->attention_forward(&a, out, b->s);
+    b->o->attention_backward(&a, dq, dk, dv, out, dout, b->s);
     double ms = MEASURE(b, b->o->attention_forward(&a, out, b->s));
     tell(b, "attention_forward", shape, ms, (struct work){.operations = 2 * pair});
     ms = MEASURE(b, b->o->attention_backward(&a, dq, dk, dv, out, dout, b->s));
@@ -509,15 +517,22 @@ static void toys(struct bench *b)
         optimizer(b, 1000);
 }
 
+static void say(void *arg, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "%s\n", line);
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.random = 1};
-    struct dt_device_wish wish = {.kind = "cuda", .local_world = 1};
+    struct dt_device_wish wish = {.kind = "cuda", .local_world = 1, .say = say};
     struct dt_err err;
     int rc = program_read(&program, argc, argv, &b.opt, &err);
     if (rc != 0)
         return program_end(&program, rc, &err);
     wish.elem = b.opt.elem == FLOAT ? DT_F32 : DT_BF16;
+    wish.cudnn = wish.fast = b.opt.attention == CUDNN;
     b.d = dt_device_open(&wish, &err);
     if (!b.d)
         give_up(&err);

@@ -77,6 +77,8 @@ step_libraries() {
         while read -r folder; do
             if [ -e "$folder/$name" ]; then
                 ln -sf "$folder/$name" "$work/lib/$name"
+                # Its parts, which it looks for beside itself.
+                [ "$name" != libcudnn.so.9 ] || ln -sf "$folder"/libcudnn_*.so.9 "$work/lib/"
                 break
             fi
         done <<<"$folders"
@@ -265,6 +267,40 @@ step_kernels() {
     ended $rc "$(wc -l <"$work/kernels") lines, then it ended with $rc"
     says "$(sed -n 's/.*"op": "\([a-z_]*\)".*"ms": \([0-9.]*\), "bytes": \([0-9]*\), "operations": \([0-9]*\).*/\1 \2 \3 \4/p' "$work/kernels" |
         awk '$2 > 0 { printf "%s%s %.0f %s", n++ ? ", " : "", $1, ($3 ? $3 * 1e-6 : $4 * 1e-9) / $2, $3 ? "GB/s" : "TFLOP/s" }')"
+}
+
+# cudnn_taken FILE: skips the step where a line of FILE says that cuDNN's attention is not taken, and fails it where that was wrong.
+cudnn_taken() {
+    ! grep -q 'of its norm apart' "$1" || fail "$(grep -m 1 -o "cuDNN's attention .* apart" "$1") from ours: see log.txt"
+    ! grep -q "dtrun's own kernels" "$1" || skip "$(grep -m 1 -o "dtrun's own kernels.*" "$1")"
+}
+
+# cuDNN's attention at the shapes of ours. Its lines have a "backend".
+step_cudnn_attention() {
+    local rc
+    ours "$build/bench/gpu_kernels" --only attention --attention cudnn --rounds 3 ${mock:+--toy} >"$work/cudnn" 2>"$work/why"
+    rc=$?
+    cat "$work/cudnn" "$work/why"
+    ended $rc "$(wc -l <"$work/cudnn") lines, then it ended with $rc"
+    cudnn_taken "$work/why"
+    sed 's/}$/, "backend": "cudnn by dtrun"}/' "$work/cudnn" >>"$out/kernels.jsonl"
+    says "$(sed -n 's/.*"op": "\([a-z_]*\)".*"ms": \([0-9.]*\), "bytes": [0-9]*, "operations": \([0-9]*\).*/\1 \2 \3/p' "$work/cudnn" |
+        awk '$2 > 0 { printf "%s%s %.0f TFLOP/s", n++ ? ", " : "", $1, $3 * 1e-9 / $2 }')"
+}
+
+# The same model as train-..., with cuDNN's attention, which here adds up in any order.
+step_cudnn_train() {
+    [ -e "$top/golden/train-$1.json" ] || skip "not in this bundle"
+    rm -f "$work/metrics"
+    watched ours "$train" --config "$top/golden/train-$1.json" --set "train.metrics=$work/metrics" --set train.attention=cudnn \
+        --set train.deterministic=false 2>"$work/why"
+    ended $? "it ended with $?"
+    cat "$work/why"
+    cudnn_taken "$work/why"
+    figure tokens_per_s "$(median tokens_per_s "$work/metrics")"
+    figure ms "$(median ms "$work/metrics")"
+    figure peak_mib "${peak:-}"
+    says "$(median tokens_per_s "$work/metrics" | cut -d . -f 1) tokens/s, MFU $(median utilisation "$work/metrics"), peak ${peak:--} MiB"
 }
 
 need_torch() {

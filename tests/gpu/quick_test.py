@@ -170,7 +170,7 @@ def time_is_kept(b, _):
 
 def steps_on_the_mock(b, _):
     out = b.new_out()
-    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,torch-attention,nccl-one-gpu,nccl-pipeline,comeback,sanitize-rows")
+    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,test-cudnn,cudnn-attention,torch-attention,nccl-one-gpu,nccl-pipeline,comeback,sanitize-rows")
     told = ends(out)
     expect(told["plugin"][1], "products and memory are well")
     expect(told["golden-llama"][1], "float: loss ", "bf16: loss ", "graphs: same bits", "tensors at most")
@@ -178,8 +178,10 @@ def steps_on_the_mock(b, _):
     expect(told["nccl-one-gpu"][1], "two ranks on this GPU by NCCL", "stage 3")
     expect(told["nccl-pipeline"][1], "two stages on this GPU by NCCL", "1f1b", "gpipe")
     expect(told["comeback"][1], "back at step", "all 12 losses have the same bits")
-    tap.check_equal({s: told[s][0] for s in ("torch-attention", "sanitize-rows")}, dict.fromkeys(("torch-attention", "sanitize-rows"), "skipped"),
-                    "steps of what is not here")
+    expect(told["test-cudnn"][1], "4 well")
+    expect(told["cudnn-attention"][1], "dtrun's own kernels: a mock GPU has no cuDNN")
+    not_here = ("cudnn-attention", "torch-attention", "sanitize-rows")
+    tap.check_equal({s: told[s][0] for s in not_here}, dict.fromkeys(not_here, "skipped"), "steps of what is not here")
     figures = {(r["step"], r["figure"]): r["value"] for r in results(out) if "figure" in r}
     tap.check_equal(figures["golden-llama", "float-loss"] <= 1e-4, True, "figures of golden-llama: %r" % figures)
     tap.check_equal(sorted(os.listdir(out)), ["kernels.jsonl", "log.txt", "results.jsonl", "table.txt"], "files")
