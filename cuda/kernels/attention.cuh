@@ -43,6 +43,11 @@ struct dt_attention_task {
     /* On the way back: [heads][padded], of this launch's heads. */
     struct dt_attention_row *rows;
     size_t padded;
+    /* And query heads, one behind the other, for which a block finds dk and dv. Less than a group:
+     * these are parts then, in floats, [heads / together][dk, dv][padded_keys][head_dim]. */
+    int together;
+    float *parts;
+    size_t padded_keys;
 };
 
 /* Of the host. Kernels count positions in int. */
@@ -67,6 +72,8 @@ inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct 
     t->factor = t->scale * DT_LOG2_E;
     t->cap = a->cap / t->scale;
     t->padded = dt_divide_up(a->queries, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
+    t->padded_keys = dt_divide_up(a->keys, DT_ATTENTION_PAD) * DT_ATTENTION_PAD;
+    t->together = t->group;
     return cudaSuccess;
 }
 

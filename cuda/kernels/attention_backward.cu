@@ -11,6 +11,10 @@
  * queries from them on, of all heads that read them, one behind the other: dk and dv. Scores are
  * thus found twice: 7 products of matrices, where adding to dq with atomics would take 5.
  *
+ * Where few heads of keys are read by many, the third kernel has too few blocks, of which the first
+ * take longest. On tensor cores several then share these heads, each leaves its part of dk and dv
+ * in scratch, and a fourth kernel adds these up in their order.
+ *
  * Two ways each, as forward. Shared memory, KiB: plain 33, 65 or 97 for a head_dim to 64, 128, 256;
  * tensor cores 49 or 97. */
 #include "cuda/kernels/attention.cuh"
@@ -196,6 +200,16 @@ static cudaError_t plain(const struct dt_attention_task &t, const struct gradien
 }
 
 template <int D>
+static cudaError_t join_parts(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g,
+                              cudaStream_t s)
+{
+    size_t units = t.heads / static_cast<size_t>(t.group);
+    dim3 grid(dt_blocks(t.a.keys * D / 8, DT_JOIN_THREADS, INT32_MAX), 2,
+              dt_blocks(units, 1, UINT16_MAX));
+    return dt_launch(dt_attention_join_parts<D>, grid, dim3(DT_JOIN_THREADS), 0, s, t, g.dk, g.dv);
+}
+
+template <int D>
 static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
                                    const struct gradients<dt_bf16> &g, cudaStream_t s)
 {
@@ -204,7 +218,7 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
     dim3 queries, keys;
     cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, K::ROWS), t.heads / t.group);
+        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, K::ROWS), t.heads / t.together);
     if (e != cudaSuccess)
         return e;
     return dt_attention_with_past(t, [&](auto limited) {
@@ -213,9 +227,23 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
                                        Q::SHARED, s, t, g.dq, g.dout);
         if (failed != cudaSuccess)
             return failed;
-        return dt_launch(dt_attention_dkv_mma<D, LIMITED>, keys, dim3(K::THREADS), K::SHARED, s, t,
-                         g.dk, g.dv, g.dout);
+        failed = dt_launch(dt_attention_dkv_mma<D, LIMITED>, keys, dim3(K::THREADS), K::SHARED, s,
+                           t, g.dk, g.dv, g.dout);
+        if (failed != cudaSuccess || t.together == t.group)
+            return failed;
+        return join_parts<D>(t, g, s);
     });
+}
+
+static bool for_tensor_cores(const struct dt_attention_task &, const struct gradients<float> &)
+{
+    return false;
+}
+
+static bool for_tensor_cores(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g)
+{
+    return t.cap <= 0 && (t.head_dim == 64 || t.head_dim == 128) && dt_attention_vectors(&t.a) &&
+           dt_aligned16(g.dq, g.dk, g.dv, g.dout);
 }
 
 static cudaError_t start(const struct dt_attention_task &t, const struct gradients<float> &g,
@@ -227,26 +255,54 @@ static cudaError_t start(const struct dt_attention_task &t, const struct gradien
 static cudaError_t start(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g,
                          cudaStream_t s)
 {
-    bool vectors =
-        t.cap <= 0 && dt_attention_vectors(&t.a) && dt_aligned16(g.dq, g.dk, g.dv, g.dout);
-    if (vectors && t.a.head_dim == 64)
-        return on_tensor_cores<64>(t, g, s);
-    if (vectors && t.a.head_dim == 128)
-        return on_tensor_cores<128>(t, g, s);
-    return plain(t, g, s);
+    if (!for_tensor_cores(t, g))
+        return plain(t, g, s);
+    return t.head_dim == 64 ? on_tensor_cores<64>(t, g, s) : on_tensor_cores<128>(t, g, s);
 }
 
-/* The heads of one launch: as many whole groups as scratch has room for the notes of. */
+/* Of scratch, what the query heads that read one key/value head take, for which so many blocks find
+ * parts of dk and dv; one finds all. */
+static size_t scratch_of_group(const struct dt_attention_task &t, int parts)
+{
+    size_t notes = static_cast<size_t>(t.group) * t.padded * sizeof *t.rows;
+    size_t of_part = 2 * t.padded_keys * static_cast<size_t>(t.head_dim) * sizeof *t.parts;
+    return notes + (parts > 1 ? static_cast<size_t>(parts) * of_part : 0);
+}
+
+/* By the shape and the kind of GPU alone: blocks enough to keep its multiprocessors busy to the
+ * end, where there are heads enough, and what they leave is not more than scratch. */
+static int heads_together(const struct dt_attention_task &t, int multiprocessors)
+{
+    constexpr size_t BLOCKS = 3; /* of a multiprocessor; two run at once with heads of 64 */
+    size_t wanted = BLOCKS * static_cast<size_t>(multiprocessors);
+    size_t blocks = t.heads / static_cast<size_t>(t.group) * (t.padded_keys / DT_ATTENTION_PAD);
+    int together = t.group;
+    for (int parts = 1; parts <= t.group; parts++) {
+        if (t.group % parts != 0)
+            continue;
+        if (scratch_of_group(t, parts) > DT_CUDA_SCRATCH)
+            break;
+        together = t.group / parts;
+        if (blocks * static_cast<size_t>(parts) >= wanted)
+            break;
+    }
+    return together;
+}
+
+/* The heads of one launch: as many whole groups as scratch has room for. */
 template <class E>
 static cudaError_t in_parts(struct dt_attention_task *t, const struct gradients<E> &g,
                             struct dt_stream *s)
 {
     size_t heads = t->heads, group = static_cast<size_t>(t->group);
-    size_t most = s->scratch_bytes / (t->padded * sizeof *t->rows) / group * group;
+    if (for_tensor_cores(*t, g))
+        t->together = heads_together(*t, s->multiprocessors);
+    size_t most = s->scratch_bytes / scratch_of_group(*t, t->group / t->together) * group;
     cudaError_t e = most == 0 ? cudaErrorMemoryAllocation : cudaSuccess;
     t->rows = static_cast<struct dt_attention_row *>(s->scratch);
     for (t->first = 0; e == cudaSuccess && t->first < heads; t->first += t->heads) {
         t->heads = heads - t->first < most ? heads - t->first : most;
+        t->parts = reinterpret_cast<float *>(t->rows + t->heads * t->padded);
         dim3 blocks(dt_blocks(t->heads * t->padded, NOTE_THREADS / DT_WARP));
         e = dt_launch(note_rows<E>, blocks, dim3(NOTE_THREADS), 0, s->compute, *t, g.out, g.dout);
         if (e == cudaSuccess)

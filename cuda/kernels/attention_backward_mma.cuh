@@ -155,8 +155,8 @@ __device__ inline void dt_backward_keys(float (&p)[S::GROUPS][S::STREAM / 8][4],
         }
 }
 
-/* Of one key/value head: where its pairs of queries and dout come from, in order: tile by tile from
- * the first that sees the block's keys to the last, head by head. */
+/* Of some heads that read one key/value head: where pairs of queries and dout come from, in order:
+ * tile by tile from the first that sees the block's keys to the last, head by head. */
 template <int D> struct dt_backward_stream {
     using S = dt_backward_shape<D, 2>;
     const dt_bf16 *q, *dx; /* of the head at hand */
@@ -188,7 +188,23 @@ template <int D> struct dt_backward_stream {
     }
 };
 
-/* dk and dv of one tile of keys and one key/value head. */
+/* What a block has: heads from HEAD on, which are number N of those that one block has together,
+ * and keys from KEY on. */
+struct dt_backward_keys_block {
+    size_t n, head, kv;
+    int key;
+
+    __device__ dt_backward_keys_block(const struct dt_attention_task &t, unsigned block, int rows)
+    {
+        size_t together = static_cast<size_t>(t.together), units = t.heads / together;
+        n = block % units;
+        head = t.first + n * together;
+        kv = head / static_cast<size_t>(t.group);
+        key = static_cast<int>(block / units) * rows;
+    }
+};
+
+/* dk and dv of one tile of keys, by heads that read one key/value head: all of them or a part. */
 template <int D, bool LIMITED>
 __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     dt_attention_dkv_mma(struct dt_attention_task t, dt_bf16 *dk, dt_bf16 *dv, const dt_bf16 *dout)
@@ -198,18 +214,17 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     dt_bf16 *v = k + S::OWN, *pairs = v + S::OWN;
     struct dt_attention_row *notes =
         reinterpret_cast<struct dt_attention_row *>(pairs + 4 * S::PART);
-    size_t group = static_cast<size_t>(t.group), units = t.heads / group, n = blockIdx.x % units;
-    size_t kv = t.first / group + n;
-    int key = static_cast<int>(blockIdx.x / units) * S::ROWS;
+    struct dt_backward_keys_block mine(t, blockIdx.x, S::ROWS);
+    size_t head = mine.head, kv = mine.kv;
+    int key = mine.key;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
     size_t k_at = static_cast<size_t>(key) * t.a.k_stride;
     size_t v_at = static_cast<size_t>(key) * t.a.v_stride;
-    size_t head = kv * group; /* the first that reads it */
     struct dt_backward_stream<D> stream = {
     };
     stream.q = dt_attention_q<dt_bf16>(t, head);
     stream.dx = dt_attention_head(dout, t, t.a.out_stride, head);
-    stream.notes = dt_attention_notes(t, n * group);
+    stream.notes = dt_attention_notes(t, mine.n * static_cast<size_t>(t.together));
     struct dt_attention_past<LIMITED> past(t, head);
     struct dt_attention_span seen(t, past, key, key + S::ROWS - 1, S::STREAM);
     stream.first = stream.query = seen.first;
@@ -221,7 +236,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
                                          t.positions - key);
     stream.load(pairs, notes, t);
     dt_copy_async_commit();
-    int steps = (stream.end - stream.first + S::STREAM - 1) / S::STREAM * t.group;
+    int steps = (stream.end - stream.first + S::STREAM - 1) / S::STREAM * t.together;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
@@ -250,10 +265,56 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(dks, w, q);
     }
     dt_backward_scale<D, S::GROUPS>(dks, t.scale);
-    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dk, t, t.a.k_stride, kv) + k_at, t.a.k_stride,
-                                t.keys - key, k, row, dks);
-    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dv, t, t.a.v_stride, kv) + v_at, t.a.v_stride,
-                                t.keys - key, v, row, dvs);
+    /* Found once more: kept through the loop they would be in memory. */
+    struct dt_backward_keys_block own(
+        t, static_cast<unsigned>(dt_unforeseen(static_cast<int>(blockIdx.x))), S::ROWS);
+    if (t.together < t.group) {
+        float *part = t.parts + (2 * own.n * t.padded_keys + static_cast<size_t>(own.key)) * D;
+        dt_tile_put<D, S::GROUPS>(part, row, dks);
+        dt_tile_put<D, S::GROUPS>(part + t.padded_keys * D, row, dvs);
+        return;
+    }
+    size_t at = static_cast<size_t>(own.key);
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dk, t, t.a.k_stride, own.kv) +
+                                    at * t.a.k_stride,
+                                t.a.k_stride, t.keys - own.key, k, row, dks);
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dv, t, t.a.v_stride, own.kv) +
+                                    at * t.a.v_stride,
+                                t.a.v_stride, t.keys - own.key, v, row, dvs);
+}
+
+enum { DT_JOIN_THREADS = 256 };
+
+/* dk and dv (blockIdx.y) as the sums of their parts, the first heads' first. A thread has eight
+ * numbers of a row. */
+template <int D>
+__global__ void __launch_bounds__(DT_JOIN_THREADS)
+    dt_attention_join_parts(struct dt_attention_task t, dt_bf16 *dk, dt_bf16 *dv)
+{
+    constexpr int PIECES = D / 8;
+    int at = static_cast<int>(blockIdx.x) * DT_JOIN_THREADS + static_cast<int>(threadIdx.x);
+    int row = at / PIECES, column = at % PIECES * 8, parts = t.group / t.together;
+    size_t units = t.heads / static_cast<size_t>(t.group), whole = t.padded_keys * D;
+    if (row >= t.keys)
+        return;
+    for (size_t n = blockIdx.z; n < units; n += gridDim.z) {
+        const float *from = t.parts + (2 * n * parts + blockIdx.y) * whole + row * D + column;
+        size_t kv = t.first / static_cast<size_t>(t.group) + n;
+        size_t stride = blockIdx.y == 0 ? t.a.k_stride : t.a.v_stride;
+        dt_bf16 *to = dt_attention_kv_head(blockIdx.y == 0 ? dk : dv, t, stride, kv);
+        float sum[8] = {};
+        for (int part = 0; part < parts; part++, from += 2 * whole) {
+            float x[4], y[4];
+            dt_load16(from, x);
+            dt_load16(from + 4, y);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                sum[i] += x[i];
+                sum[4 + i] += y[i];
+            }
+        }
+        dt_store16(to + static_cast<size_t>(row) * stride + column, sum);
+    }
 }
 
 #endif

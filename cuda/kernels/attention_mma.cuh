@@ -141,6 +141,22 @@ __device__ inline void dt_tile_store(dt_bf16 *to, size_t stride, int valid, dt_b
     }
 }
 
+/* X, to rows of TO from ROW on, D numbers each. */
+template <int D, int GROUPS>
+__device__ inline void dt_tile_put(float *to, int row, const float (&x)[GROUPS][D / 8][4])
+{
+    int lane = static_cast<int>(threadIdx.x) % DT_WARP;
+    to += (row + lane / 4) * D + lane % 4 * 2;
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i += 2)
+                *reinterpret_cast<float2 *>(to + (16 * g + 4 * i) * D + 8 * n) =
+                    float2{x[g][n][i], x[g][n][i + 1]};
+}
+
 /* Row of this lane's elements 2 * BELOW and 2 * BELOW + 1 in group G, counted from the warp's
  * first; and column of element I in part N. */
 __device__ inline int dt_tile_row(int g, int below)

@@ -190,11 +190,13 @@ TEST(positions_around_the_tiles)
     gpu_each(around_the_tiles);
 }
 
+/* The heads of a group go back in one block, in one each, and in some each: by how many blocks
+ * there are for the multiprocessors of the mock GPU, which has eight. */
 static void shared_heads(struct gpu_kit *g)
 {
     static const struct shape shapes[] = {
-        {2, 33, 3, 3, 64}, {2, 70, 4, 2, 64},   {1, 40, 3, 1, 64},
-        {1, 33, 6, 2, 64}, {1, 140, 2, 1, 128}, {2, 33, 4, 2, 128},
+        {2, 33, 3, 3, 64}, {2, 70, 4, 2, 64},   {1, 40, 3, 1, 64},  {12, 33, 4, 2, 64},
+        {1, 33, 6, 2, 64}, {1, 140, 2, 1, 128}, {2, 33, 4, 2, 128}, {3, 130, 12, 2, 64},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         compare(g, &shapes[i], ALIGNED, true);
