@@ -160,6 +160,30 @@ TEST(a_rank_sends_what_theory_says)
     CHECK_EQ((int64_t)t.bytes[DT_MESH_CP], (int64_t)3 * 6 * 6 * 256 * 512 * 4);
 }
 
+/* Of 8 experts each row goes to 2, half of them the other rank's, and comes back; on the way back
+ * likewise. What is no expert both sum up once a step. */
+TEST(rows_go_to_their_experts_and_back)
+{
+    struct dt_shape s = llama(4, 256, 8, 512), part;
+    struct dt_err err = {0};
+    s.experts = 8;
+    s.expert_picks = 2;
+    s.expert_inner = 64;
+    struct dt_plan p = plan_of(1, 1, 1, 3);
+    p.mesh.size[DT_MESH_EP] = 2;
+    p.micro = 4;
+    const double a = 4.0 * 1024 * 256 * 4;
+    CHECK_OK(dt_shape_share_experts(&s, 2, &part, &err), err);
+    double away = (double)(dt_shape_params(&s) - dt_shape_params(&part));
+    double common = (double)dt_shape_params(&part) - away;
+    struct dt_traffic t = traffic_of(&s, &p, "ranks=4");
+    CHECK_EQ((int64_t)t.bytes[DT_MESH_EP], (int64_t)(3 * 4 * 4 * a + common * 4));
+    CHECK_EQ((int64_t)t.bytes[DT_MESH_DP], 0);
+    p.recompute = true;
+    t = traffic_of(&s, &p, "ranks=4");
+    CHECK_EQ((int64_t)t.bytes[DT_MESH_EP], (int64_t)(3 * 4 * 6 * a + common * 4));
+}
+
 /* Four ranks, three micro-batches: each sum and each gathering sends three quarters. At stage 3
  * both are made in each micro-batch; and on one host without GPUs all read one copy. */
 TEST(data_ranks_sum_gradients_and_gather_what_they_lack)

@@ -21,6 +21,13 @@
     "\"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "       \
     "\"attn_pdrop\": 0}}"
 
+#define MIXTRAL(width, inner, layers, heads, positions)                                            \
+    "\"data\": {\"sequence_length\": " #positions "}, \"model\": {\"config\": "                    \
+    "{\"model_type\": \"mixtral\", \"vocab_size\": 32000, \"max_position_embeddings\": 32768, "    \
+    "\"num_key_value_heads\": 8, \"rms_norm_eps\": 1e-5, \"num_local_experts\": 8, "               \
+    "\"num_experts_per_tok\": 2, \"hidden_size\": " #width ", \"intermediate_size\": " #inner      \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads "}}"
+
 static struct dt_config parsed(const char *text)
 {
     struct dt_config c;
@@ -77,7 +84,9 @@ static void check_all(const struct dt_suggestions *s, const char *words)
         CHECK_ROW("suggestion %zu of %s", i, words);
         CHECK_EQ(product(&one->plan.mesh), m.hosts * m.local);
         CHECK_EQ(m.local % size[DT_MESH_TP], 0);
-        CHECK_EQ(one->plan.micro * one->plan.accumulation * size[DT_MESH_DP], s->batch);
+        CHECK_EQ(m.local / size[DT_MESH_TP] % size[DT_MESH_EP], 0);
+        CHECK_EQ(one->plan.micro * one->plan.accumulation * size[DT_MESH_DP] * size[DT_MESH_EP],
+                 s->batch);
         CHECK(one->memory > 0 && one->memory <= s->room);
         CHECK(i == 0 || one->cost.seconds >= s->at[i - 1].cost.seconds);
         CHECK(one->cost.idle >= 0 && one->cost.idle < 1 && one->cost.sent >= 0);
@@ -245,6 +254,56 @@ TEST(what_gpus_do_not_run_is_not_suggested)
     CHECK(strstr(dt_buf_cstr(&text), "which this version cannot run yet\n"));
     CHECK(strstr(dt_buf_cstr(&text), "none of these meshes runs with this version\n"));
     dt_buf_finish(&text);
+    dt_suggest_finish(&s);
+    dt_config_finish(&c);
+}
+
+static const struct dt_suggestion *find_experts(const struct dt_suggestions *s, int tensor,
+                                                int experts)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const int *size = s->at[i].plan.mesh.size;
+        if (size[DT_MESH_TP] == tensor && size[DT_MESH_PP] == 1 && size[DT_MESH_CP] == 1 &&
+            size[DT_MESH_EP] == experts)
+            return &s->at[i];
+    }
+    return NULL;
+}
+
+/* Where there are experts, ranks may share them: 8 by 3 is no such mesh. */
+TEST(experts_are_shared_too)
+{
+    struct dt_config c = parsed("{\"train_batch_size\": 48, " MIXTRAL(64, 128, 2, 8, 64) "}");
+    struct dt_suggestions s = suggested(&c, "ranks=6");
+    check_all(&s, "ranks=6");
+    CHECK(find_experts(&s, 1, 1) && find_experts(&s, 1, 2) && !find_experts(&s, 1, 3));
+    CHECK(find_experts(&s, 1, 2)->cost.sent > 0);
+    dt_suggest_finish(&s);
+    s = suggested(&c, "ranks=4");
+    check_all(&s, "ranks=4");
+    CHECK(find_experts(&s, 2, 2) && find_experts(&s, 1, 4));
+    dt_suggest_finish(&s);
+    dt_config_finish(&c);
+    c = parsed("{\"train_batch_size\": 48, " SMALL "}");
+    s = suggested(&c, "ranks=4");
+    CHECK(!find_experts(&s, 1, 2));
+    dt_suggest_finish(&s);
+    dt_config_finish(&c);
+}
+
+/* Megatron's guide has Mixtral 8x7B on 64 GPUs with 4 stages and 8 ranks to the experts: within a
+ * tenth of the fastest. */
+TEST(mixtral_is_shared_near_to_as_others_share_it)
+{
+    struct dt_config c =
+        parsed("{\"bf16\": {\"enabled\": true}, \"train_batch_size\": 256, " MIXTRAL(
+            4096, 14336, 32, 32, 4096) "}");
+    struct dt_suggestions s = suggested(&c, "hosts=8,gpus=8,gpu=H100");
+    const struct dt_suggestion *guide = NULL;
+    for (size_t i = 0; i < s.count && !guide; i++)
+        if (s.at[i].plan.mesh.size[DT_MESH_EP] == 8 && s.at[i].plan.mesh.size[DT_MESH_PP] == 4)
+            guide = &s.at[i];
+    CHECK(guide && guide->cost.seconds < s.fastest->cost.seconds * 1.1);
     dt_suggest_finish(&s);
     dt_config_finish(&c);
 }

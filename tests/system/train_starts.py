@@ -329,7 +329,7 @@ def suggests(s):
     tap.check_equal(sorted((r[0] == "*", r[-2:] == ["not", "yet"]) for r in rows), [(False, False), (True, False)], "a pipeline, and all data, in %r" % rows)
     begin = program.lines.index("{")
     keys = json.loads("".join(program.lines[begin:program.lines.index("}") + 1]))
-    tap.check_equal(keys["parallel"], {"tensor": 1, "sequence": False, "pipeline": 1, "context": 1}, "what two ranks share of a small model")
+    tap.check_equal(keys["parallel"], {"tensor": 1, "sequence": False, "pipeline": 1, "context": 1, "expert": 1}, "what two ranks share of a small model")
     words = ["--set=%s=%s" % (k, json.dumps(v)) for k, v in keys.items() if not isinstance(v, dict)]
     words += ["--set=%s.%s=%s" % (block, k, json.dumps(v)) for block, of in keys.items() if isinstance(of, dict) for k, v in of.items()]
     s.run(s.config(), *words, "--set=train.steps=1", world=2).expect("^step 1/1 ")

@@ -39,11 +39,13 @@ struct work {
     const struct dt_shape *part;
     const struct dt_plan *p;
     const struct dt_machine *m;
-    double tensor, context, data, stages, micro_batches;
-    double rows;   /* that a rank has of a micro-batch */
-    double stream; /* bytes of one activation of them */
+    double tensor, context, data, stages, experts,
+        micro_batches; /* EXPERTS: ranks that share them */
+    double rows;       /* that a rank has of a micro-batch */
+    double stream;     /* bytes of one activation of them */
     size_t blocks, last, elem;
     double trained; /* parameters of a rank's stage, before ZeRO spreads anything */
+    double common;  /* of these, what all have that share experts: what is none */
     double frozen;  /* bytes */
 };
 
@@ -52,7 +54,10 @@ const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size)
     static const struct {
         enum dt_mesh_dim dim;
         const char *name;
-    } rows[] = {{DT_MESH_TP, "tensor"}, {DT_MESH_PP, "pipeline"}, {DT_MESH_CP, "context"}};
+    } rows[] = {{DT_MESH_TP, "tensor"},
+                {DT_MESH_PP, "pipeline"},
+                {DT_MESH_CP, "context"},
+                {DT_MESH_EP, "expert"}};
     size_t n = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && n < size; i++)
         if (p->mesh.size[rows[i].dim] > 1)
@@ -124,6 +129,23 @@ static double stage_params(const struct dt_shape *part, size_t blocks, double st
     return (double)dt_shape_params(&stage);
 }
 
+/* Of those, the experts of all who share them. */
+static double expert_params(const struct dt_shape *part, size_t blocks)
+{
+    return 3.0 * (double)(blocks * part->experts) * (double)(part->expert_inner * part->width);
+}
+
+/* Of adapters nobody knows here which are beside experts. */
+static void count_trained(struct work *w, double adapters)
+{
+    double share = (double)w->blocks / (double)w->part->layers / w->tensor;
+    double experts = expert_params(w->part, w->blocks);
+    w->common = stage_params(w->part, w->blocks, w->stages) - experts;
+    w->trained = adapters > 0 ? adapters * share : w->common + experts / w->experts;
+    if (adapters > 0)
+        w->common = w->trained;
+}
+
 static struct work work_of(const struct dt_step_work *of, const struct dt_plan *p,
                            const struct dt_machine *m)
 {
@@ -141,12 +163,18 @@ static struct work work_of(const struct dt_step_work *of, const struct dt_plan *
     w.context = size_of(p, DT_MESH_CP);
     w.data = size_of(p, DT_MESH_DP);
     w.stages = size_of(p, DT_MESH_PP);
+    w.experts = size_of(p, DT_MESH_EP);
     w.micro_batches = (double)p->accumulation;
     w.rows = (double)p->micro * (double)positions / w.context;
     w.stream = w.rows * (double)part->width * (double)elem;
-    double share = (double)split.most / (double)part->layers / w.tensor;
-    w.trained = of->adapters > 0 ? of->adapters * share : stage_params(part, split.most, w.stages);
+    count_trained(&w, of->adapters);
     return w;
+}
+
+/* Of those that follow each other, which share a stage. */
+static double stage_ranks(const struct work *w)
+{
+    return w->tensor * w->experts * w->context * w->data;
 }
 
 /* Ranks that follow each other, so many of them, are on one host. */
@@ -177,6 +205,14 @@ static double context_bytes(const struct work *w)
     return 6 * pair * (w->context - 1) * (double)w->blocks;
 }
 
+/* Each row goes to the ranks of its experts and back, and its gradient likewise, if all experts are
+ * picked as often. */
+static double expert_bytes(const struct work *w)
+{
+    double ways = w->p->recompute ? 6 : 4, picks = (double)w->part->expert_picks;
+    return ways * (w->experts - 1) / w->experts * picks * w->stream * (double)w->blocks;
+}
+
 /* The stream there, and its gradient back: ranks of a team each send all of it. */
 static double border_bytes(const struct work *w)
 {
@@ -193,7 +229,7 @@ static double sums(const struct work *w)
  * sum. Ranks of one host without GPUs compute with one copy of the parameters. */
 static double gathers(const struct work *w)
 {
-    bool one_copy = !w->m->gpus && is_inside(w, w->tensor * w->context * w->data);
+    bool one_copy = !w->m->gpus && is_inside(w, stage_ranks(w));
     if (one_copy && w->p->stage > 0)
         return 0;
     return w->p->stage < 3 ? 1 : 2 * w->micro_batches;
@@ -208,14 +244,23 @@ static double data_bytes(const struct work *w)
     return (ranks - 1) / ranks * bytes;
 }
 
+/* What is no expert ranks that share these sum up too, each its shard. */
+static double common_bytes(const struct work *w)
+{
+    double shards = w->p->stage > 0 ? w->data * w->context : 1;
+    return 2 * (w->experts - 1) / w->experts * w->common / shards * (double)w->elem;
+}
+
 struct dt_traffic dt_plan_traffic(const struct dt_step_work *work, const struct dt_plan *p,
                                   const struct dt_machine *m)
 {
     struct work w = work_of(work, p, m);
-    return (struct dt_traffic){{[DT_MESH_TP] = tensor_bytes(&w) * w.micro_batches,
-                                [DT_MESH_CP] = context_bytes(&w) * w.micro_batches,
-                                [DT_MESH_PP] = border_bytes(&w) * w.micro_batches,
-                                [DT_MESH_DP] = data_bytes(&w)}};
+    return (struct dt_traffic){
+        {[DT_MESH_TP] = tensor_bytes(&w) * w.micro_batches,
+         [DT_MESH_CP] = context_bytes(&w) * w.micro_batches,
+         [DT_MESH_PP] = border_bytes(&w) * w.micro_batches,
+         [DT_MESH_EP] = expert_bytes(&w) * w.micro_batches + common_bytes(&w),
+         [DT_MESH_DP] = data_bytes(&w)}};
 }
 
 /* -- how long it takes ------------------------------------------------------------------------ */
@@ -228,17 +273,24 @@ static double slowness(const struct work *w)
     double half = w->m->gpus ? GPU_HALF : CORE_HALF;
     double width = (double)s->width, inner = (double)s->inner;
     double queries = (double)(s->heads * s->head_dim), keys = (double)(s->kv_heads * s->head_dim);
-    const double products[][2] = {
-        {width * (queries + 2 * keys), less(width, queries + 2 * keys)},
-        {queries * width, less(queries, width)},
-        {width * inner * (s->family == DT_GPT2 ? 2 : 3), less(width, inner)},
+    double picked = (double)(s->expert_picks * s->expert_inner), shared = (double)s->shared_inner;
+    double all_rows = w->rows * w->experts, experts = s->experts > 0 ? (double)s->experts : 1;
+    const double products[][3] = {
+        {width * (queries + 2 * keys), less(width, queries + 2 * keys), w->rows},
+        {queries * width, less(queries, width), w->rows},
+        {s->experts > 0 ? 0 : width * inner * (s->family == DT_GPT2 ? 2 : 3), less(width, inner),
+         w->rows},
+        {width * picked * 3, less(width, (double)s->expert_inner),
+         all_rows * (double)s->expert_picks / experts},
+        {width * shared * 3, less(width, shared), w->rows},
     };
     double all = 0, slow = 0;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         all += products[i][0];
-        slow += products[i][0] * (1 + half / products[i][1]);
+        if (products[i][0] > 0)
+            slow += products[i][0] * (1 + half / products[i][1]) * (1 + half / products[i][2]);
     }
-    return slow / all * (1 + half / w->rows);
+    return slow / all;
 }
 
 /* FLOPs of a token, of all rows of a micro-batch. */
@@ -254,8 +306,11 @@ static double compute_seconds(const struct work *w, double flops, double slow)
 static double touch_seconds(const struct work *w)
 {
     const struct dt_shape *s = w->part;
-    double numbers = 2 * (double)s->width + 2 * (double)((s->heads + s->kv_heads) * s->head_dim) +
-                     (double)s->inner * (s->family == DT_GPT2 ? 1 : 2);
+    double inner = s->experts > 0 ? (double)(s->expert_picks * s->expert_inner + s->shared_inner)
+                                  : (double)s->inner;
+    double numbers = (2 + (double)s->expert_picks) * (double)s->width +
+                     2 * (double)((s->heads + s->kv_heads) * s->head_dim) +
+                     inner * (s->family == DT_GPT2 ? 1 : 2);
     return w->rows * numbers * (double)w->elem * TOUCHES / w->m->memory_speed;
 }
 
@@ -284,10 +339,12 @@ static double delay(const struct work *w, bool inside)
 /* What the ranks of a stage, and of two neighbours, tell each other within a micro-batch. */
 static double talk_seconds(const struct work *w)
 {
-    double stage = w->tensor * w->context * w->data;
-    bool near_context = is_inside(w, w->tensor * w->context);
+    double stage = stage_ranks(w);
+    bool near_context = is_inside(w, w->tensor * w->experts * w->context);
     bool near_stage = is_inside(w, stage * w->stages);
-    double t = tensor_bytes(w) / w->m->inside + tensor_sums(w) * delay(w, true);
+    double t = (tensor_bytes(w) + expert_bytes(w)) / w->m->inside + tensor_sums(w) * delay(w, true);
+    if (w->experts > 1)
+        t += (w->p->recompute ? 6 : 4) * (double)w->blocks * delay(w, true);
     if (w->context > 1)
         t += send_seconds(w, context_bytes(w), near_context, w->tensor) +
              3 * (double)w->blocks * delay(w, near_context);
@@ -300,8 +357,8 @@ static double talk_seconds(const struct work *w)
 /* Each ring of data ranks enters and leaves a host once, and a host has some rings. */
 static double data_seconds(const struct work *w)
 {
-    double stage = w->tensor * w->context * w->data;
-    double here = less(stage, w->m->local) / w->tensor;
+    double stage = stage_ranks(w);
+    double here = less(stage, w->m->local) / (w->tensor * w->experts);
     double bytes = data_bytes(w);
     bool inside = is_inside(w, stage);
     double calls = (double)(w->blocks + 2) * (w->p->stage < 3 ? 1 : sums(w) + gathers(w));
@@ -326,7 +383,8 @@ struct dt_cost dt_plan_cost(const struct dt_step_work *work, const struct dt_pla
     double compute = stage_seconds(&w, positions), data = data_seconds(&w);
     double beside = p->stage < 3 ? compute * 2 / 3 : compute * w.micro_batches;
     c.seconds = (compute + talk_seconds(&w)) * (w.micro_batches + w.stages - 1) +
-                more(0, data - beside) + less(data, beside) * BESIDE_SHARE + update_seconds(&w);
+                more(0, data - beside) + less(data, beside) * BESIDE_SHARE +
+                common_bytes(&w) / m->inside + update_seconds(&w);
     for (int dim = 0; dim < DT_MESH_DIMS; dim++)
         c.sent += sent.bytes[dim];
     double flops = dt_mfu_flops_per_token(work->shape, positions) * w.rows * w.micro_batches /

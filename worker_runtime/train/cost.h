@@ -11,10 +11,10 @@
 
 /* One way to share the work of a step. */
 struct dt_plan {
-    struct dt_mesh_shape mesh; /* without experts */
-    int stage;                 /* of ZeRO */
-    bool recompute;            /* all blocks on the way back */
-    bool sequence;             /* who shares tensors shares rows, too: its time is not modelled */
+    struct dt_mesh_shape mesh;
+    int stage;      /* of ZeRO */
+    bool recompute; /* all blocks on the way back */
+    bool sequence;  /* who shares tensors shares rows, too: its time is not modelled */
     int64_t micro, accumulation;
 };
 

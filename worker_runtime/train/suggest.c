@@ -50,6 +50,7 @@ static struct dt_config trial_of(const struct search *s, const struct dt_plan *p
     trial.parallel.schedule = DT_PIPE_1F1B;
     trial.parallel.context = size(p, DT_MESH_CP);
     trial.parallel.context_by = DT_BY_KEYS;
+    trial.parallel.expert = size(p, DT_MESH_EP);
     trial.model.recompute = p->recompute;
     trial.model.recompute_every = 1;
     trial.batch =
@@ -124,7 +125,8 @@ static bool shares_rows(const struct search *s, const struct dt_mesh_shape *mesh
 static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
                        const struct dt_shape *part, struct way out[WAYS_MOST])
 {
-    int64_t micros[MICROS_MOST], samples = s->out->batch / mesh->size[DT_MESH_DP];
+    int64_t micros[MICROS_MOST], learners = mesh->size[DT_MESH_DP] * mesh->size[DT_MESH_EP];
+    int64_t samples = s->out->batch / learners;
     int64_t rows = (int64_t)s->c->data.positions / mesh->size[DT_MESH_CP];
     int64_t enough = (s->m->gpus ? GPU_ROWS : CORE_ROWS) / rows;
     const struct dt_step_work work = {.shape = &s->c->model.shape,
@@ -218,19 +220,42 @@ static bool may_cut_layers(const struct search *s, int stages)
     return stages == 1 || (may && (size_t)stages <= s->c->model.shape.layers);
 }
 
-/* RANKS are left for pipeline and data. */
+/* Those who share experts are on one host, and have as much to do. */
+static bool may_share_experts(const struct search *s, int tensor, int ranks)
+{
+    const struct dt_config *c = s->c;
+    struct dt_shape part;
+    return ranks == 1 || (c->model.shape.experts > 0 && c->train.balance == DT_BALANCE_OFF &&
+                          s->m->local / tensor % ranks == 0 &&
+                          dt_shape_share_experts(&c->model.shape, (size_t)ranks, &part, NULL) == 0);
+}
+
+/* RANKS are left for experts and data. */
+static int try_experts(struct search *s, const struct dt_mesh_shape *of, int ranks,
+                       const struct dt_shape *part, struct dt_err *err)
+{
+    for (int experts = 1; experts <= ranks; experts++) {
+        struct dt_mesh_shape mesh = *of;
+        mesh.size[DT_MESH_EP] = experts;
+        mesh.size[DT_MESH_DP] = ranks / experts;
+        if (ranks % experts || !may_share_experts(s, of->size[DT_MESH_TP], experts))
+            continue;
+        if (try_mesh(s, &mesh, part, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* RANKS are left for pipeline, experts and data. */
 static int try_stages(struct search *s, int tensor, int context, int ranks,
                       const struct dt_shape *part, struct dt_err *err)
 {
     for (int stages = 1; stages <= ranks; stages++) {
-        struct dt_mesh_shape mesh = {{[DT_MESH_PP] = stages,
-                                      [DT_MESH_DP] = ranks / stages,
-                                      [DT_MESH_CP] = context,
-                                      [DT_MESH_EP] = 1,
-                                      [DT_MESH_TP] = tensor}};
+        const struct dt_mesh_shape mesh = {
+            {[DT_MESH_PP] = stages, [DT_MESH_CP] = context, [DT_MESH_TP] = tensor}};
         if (ranks % stages || !may_cut_layers(s, stages) || s->out->batch % (ranks / stages))
             continue;
-        if (try_mesh(s, &mesh, part, err) < 0)
+        if (try_experts(s, &mesh, ranks / stages, part, err) < 0)
             return -1;
     }
     return 0;
@@ -265,7 +290,8 @@ static int compare(const void *one, const void *other)
 static int settle_batch(const struct search *s, struct dt_err *err)
 {
     struct dt_batch b;
-    int64_t shared = (int64_t)s->c->parallel.tensor * s->c->parallel.context;
+    const struct dt_config_parallel *p = &s->c->parallel;
+    int64_t shared = (int64_t)p->tensor * p->context * p->pipeline;
     int world = s->m->hosts * s->m->local;
     if (s->c->batch.train_batch > 0) {
         s->out->batch = s->c->batch.train_batch;
@@ -358,10 +384,6 @@ int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
                           "there is neither model.config nor model.weights to share");
-    if (c->model.shape.experts > 0)
-        return dt_err_set(err, DT_E_USAGE,
-                          "what a model with experts costs is not predicted so far; leave out "
-                          "--suggest, and try parallel.expert by --estimate");
     if (check_hosts(c, m, err) < 0)
         return -1;
     s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);

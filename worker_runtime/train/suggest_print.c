@@ -37,9 +37,9 @@ static void print_head(const struct dt_config *c, const struct dt_machine *m,
     dt_buf_printf(out, "%zu mesh%s fit%s in %s of each rank; the fastest by prediction:\n\n",
                   s->count, s->count == 1 ? "" : "es", s->count == 1 ? "s" : "",
                   dt_str_from_size(s->room, room, sizeof room));
-    dt_buf_printf(out, "  %6s %8s %7s %6s %5s %9s %6s %6s %10s %6s %10s %7s  %s\n", "tensor",
-                  "pipeline", "context", "data", "stage", "recompute", "micro", "accum", "memory",
-                  "idle", "sends", "time", "runs");
+    dt_buf_printf(out, "  %6s %8s %7s %6s %6s %5s %9s %6s %6s %10s %6s %10s %7s  %s\n", "tensor",
+                  "pipeline", "context", "expert", "data", "stage", "recompute", "micro", "accum",
+                  "memory", "idle", "sends", "time", "runs");
 }
 
 static void print_row(const struct dt_suggestions *s, const struct dt_suggestion *one,
@@ -47,11 +47,12 @@ static void print_row(const struct dt_suggestions *s, const struct dt_suggestion
 {
     char memory[24], sent[24];
     const struct dt_plan *p = &one->plan;
-    dt_buf_printf(out, "%s %6d %8d %7d %6d %5d %9s %6lld %6lld %10s %4.0f %% %10s %6.2fx  %s\n",
+    dt_buf_printf(out, "%s %6d %8d %7d %6d %6d %5d %9s %6lld %6lld %10s %4.0f %% %10s %6.2fx  %s\n",
                   one == s->best ? "*" : " ", p->mesh.size[DT_MESH_TP], p->mesh.size[DT_MESH_PP],
-                  p->mesh.size[DT_MESH_CP], p->mesh.size[DT_MESH_DP], p->stage,
-                  p->recompute ? "yes" : "no", (long long)p->micro, (long long)p->accumulation,
-                  dt_str_from_size(one->memory, memory, sizeof memory), one->cost.idle * 100,
+                  p->mesh.size[DT_MESH_CP], p->mesh.size[DT_MESH_EP], p->mesh.size[DT_MESH_DP],
+                  p->stage, p->recompute ? "yes" : "no", (long long)p->micro,
+                  (long long)p->accumulation, dt_str_from_size(one->memory, memory, sizeof memory),
+                  one->cost.idle * 100,
                   dt_str_from_size((uint64_t)one->cost.sent, sent, sizeof sent),
                   one->cost.seconds / s->fastest->cost.seconds, one->today ? "yes" : "not yet");
 }
@@ -79,6 +80,7 @@ void dt_suggest_write(const struct dt_plan *p, int64_t batch, struct dt_buf *out
     dt_json_put_bool(&w, "sequence", p->sequence);
     dt_json_put_int(&w, "pipeline", p->mesh.size[DT_MESH_PP]);
     dt_json_put_int(&w, "context", p->mesh.size[DT_MESH_CP]);
+    dt_json_put_int(&w, "expert", p->mesh.size[DT_MESH_EP]);
     dt_json_put_end(&w);
     dt_json_put_object(&w, "model");
     dt_json_put_bool(&w, "activation_checkpointing", p->recompute);
