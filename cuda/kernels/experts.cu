@@ -50,7 +50,8 @@ __device__ inline pick next_pick(const float *probs, int experts, const pick &la
     return first_of_warp(best);
 }
 
-template <class E> __device__ inline void softmax(float *probs, const E *logits, int experts)
+/* Returns log sum exp. */
+template <class E> __device__ inline float softmax(float *probs, const E *logits, int experts)
 {
     int lane = static_cast<int>(threadIdx.x) % DT_WARP;
     float most = -INFINITY, sum = 0;
@@ -64,6 +65,7 @@ template <class E> __device__ inline void softmax(float *probs, const E *logits,
     sum = dt_warp_sum(sum);
     for (int e = lane; e < experts; e += DT_WARP)
         probs[e] /= sum;
+    return most + logf(sum);
 }
 
 __device__ inline size_t first_row()
@@ -79,7 +81,9 @@ __global__ void __launch_bounds__(THREADS)
     int count = static_cast<int>(r.experts), picks = static_cast<int>(r.picks);
     for (size_t n = first_row(); n < r.rows; n += static_cast<size_t>(gridDim.x) * WARPS) {
         float *own = probs + n * r.experts, *weight = weights + n * r.picks, sum = 0;
-        softmax(own, logits + n * r.experts, count);
+        float logsum = softmax(own, logits + n * r.experts, count);
+        if (r.logsums && lane == 0)
+            r.logsums[n] = logsum;
         pick p = {INFINITY, -1};
         for (int j = 0; j < picks; j++) {
             p = next_pick(own, count, p);
@@ -147,8 +151,10 @@ __global__ void __launch_bounds__(THREADS)
         for (int e = lane; e < count; e += DT_WARP)
             all = fmaf(b.probs[e], slope_of(b, e), all);
         all = dt_warp_sum(all);
+        float own = r.logsums ? r.z_slope * r.logsums[n] : 0;
         for (int e = lane; e < count; e += DT_WARP)
-            dlogits[n * r.experts + e] = dt_from_float<E>(b.probs[e] * (slope_of(b, e) - all));
+            dlogits[n * r.experts + e] =
+                dt_from_float<E>(b.probs[e] * (slope_of(b, e) - all + own));
     }
 }
 

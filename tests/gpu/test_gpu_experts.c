@@ -12,7 +12,7 @@ BEFORE_ALL
 
 /* What a router makes of logits, on one side. */
 struct side {
-    float *probs, *weights;
+    float *probs, *weights, *logsums;
     int32_t *experts;
     struct dt_route_order order;
 };
@@ -22,6 +22,7 @@ static struct side of_host(struct gpu_kit *g, const struct dt_routes *r)
     size_t picks = r->rows * r->picks;
     return (struct side){.probs = kit_alloc(&g->k, r->rows * r->experts * sizeof(float)),
                          .weights = kit_alloc(&g->k, picks * sizeof(float)),
+                         .logsums = kit_alloc(&g->k, r->rows * sizeof(float)),
                          .experts = kit_alloc(&g->k, picks * sizeof(int32_t)),
                          .order = {.first = kit_alloc(&g->k, (r->experts + 1) * sizeof(int32_t)),
                                    .picks = kit_alloc(&g->k, picks * sizeof(int32_t)),
@@ -33,6 +34,7 @@ static struct side of_device(struct gpu_kit *g, const struct dt_routes *r)
     size_t picks = r->rows * r->picks;
     return (struct side){.probs = gpu_up_float(g, r->rows * r->experts, NULL),
                          .weights = gpu_up_float(g, picks, NULL),
+                         .logsums = gpu_up_float(g, r->rows, NULL),
                          .experts = gpu_up_ids(g, picks, NULL),
                          .order = {.first = gpu_up_ids(g, r->experts + 1, NULL),
                                    .picks = gpu_up_ids(g, picks, NULL),
@@ -47,10 +49,20 @@ static void same_ids(struct gpu_kit *g, const char *what, size_t n, const void *
     CHECK_BYTES(is, n * sizeof *is, wanted, n * sizeof *wanted);
 }
 
+/* R as one side has it. */
+static struct dt_routes on(const struct dt_routes *r, const struct side *side, float z_slope)
+{
+    struct dt_routes own = *r;
+    own.logsums = side->logsums;
+    own.z_slope = z_slope;
+    return own;
+}
+
 static void route(struct gpu_kit *g, const struct dt_routes *r, const struct side *to,
                   const void *logits)
 {
-    g->ops->route(r, to->probs, to->experts, to->weights, logits, g->s);
+    const struct dt_routes own = on(r, to, 0);
+    g->ops->route(&own, to->probs, to->experts, to->weights, logits, g->s);
     g->ops->route_sort(r, &to->order, to->experts, g->s);
 }
 
@@ -65,7 +77,8 @@ static void same_routes(struct gpu_kit *g, const struct dt_routes *r, const floa
     struct side again = of_device(g, r);
     route(g, r, device, there);
     route(g, r, &again, there);
-    ref->route(r, host->probs, host->experts, host->weights, logits, NULL);
+    const struct dt_routes plain = on(r, host, 0);
+    ref->route(&plain, host->probs, host->experts, host->weights, logits, NULL);
     ref->route_sort(r, &host->order, host->experts, NULL);
     same_ids(g, "experts", picks, device->experts, host->experts);
     same_ids(g, "first", r->experts + 1, device->order.first, host->order.first);
@@ -73,6 +86,7 @@ static void same_routes(struct gpu_kit *g, const struct dt_routes *r, const floa
     same_ids(g, "places", picks, device->order.places, host->order.places);
     gpu_near_float(g, "probs", all, device->probs, host->probs, 1e-6);
     gpu_near_float(g, "weights", picks, device->weights, host->weights, 1e-6);
+    gpu_near_float(g, "logsums", r->rows, device->logsums, host->logsums, 1e-6);
     CHECK_BYTES(gpu_down_float(g, all, again.probs), all * 4, gpu_down_float(g, all, device->probs),
                 all * 4);
 }
@@ -102,14 +116,16 @@ static void and_back(struct gpu_kit *g, const struct dt_routes *r, const struct 
     void *dweights_there = gpu_up_float(g, picks, dweights);
     void *dprobs_there = gpu_up_float(g, r->experts, dprobs);
     for (int with = 0; with < 2; with++) {
+        const struct dt_routes there = on(r, device, with ? 0.7f : 0);
+        const struct dt_routes plain = on(r, host, with ? 0.7f : 0);
         void *is[2];
         for (int i = 0; i < 2; i++) {
             is[i] = gpu_up(g, all, NULL);
-            g->ops->route_backward(r, is[i], device->probs, device->experts, dweights_there,
+            g->ops->route_backward(&there, is[i], device->probs, device->experts, dweights_there,
                                    with ? dprobs_there : NULL, g->s);
         }
-        ref->route_backward(r, wanted, host->probs, host->experts, dweights, with ? dprobs : NULL,
-                            NULL);
+        ref->route_backward(&plain, wanted, host->probs, host->experts, dweights,
+                            with ? dprobs : NULL, NULL);
         gpu_near(g, "dlogits", all, is[0], wanted, 2e-6);
         CHECK_BYTES(gpu_down(g, all, is[0]), all * 4, gpu_down(g, all, is[1]), all * 4);
     }
@@ -141,7 +157,7 @@ static void each_shape(struct gpu_kit *g)
                                        {3, 1024, 40, 5}, {0, 6, 2, 8}};
     for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
         const size_t *shape = shapes[i / 2];
-        const struct dt_routes r = {shape[0], shape[1], shape[2], i % 2};
+        const struct dt_routes r = {shape[0], shape[1], shape[2], i % 2, NULL, 0};
         struct side host, device;
         g->shift = i / 2 % 3 == 1;
         CHECK_ROW("%zu rows, %zu of %zu, to one %d, width %zu, shift %zu", r.rows, r.picks,
@@ -172,7 +188,7 @@ static void odd_logits(struct gpu_kit *g)
     static const int32_t wanted[] = {1, 3, 2, 0, 1, 2, 1, 3, 0, 2, 0, 1,
                                      1, 0, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2};
     for (int to_one = 0; to_one < 2; to_one++) {
-        const struct dt_routes r = {ROWS(rows), 5, 3, to_one};
+        const struct dt_routes r = {ROWS(rows), 5, 3, to_one, NULL, 0};
         const struct side is = of_device(g, &r);
         route(g, &r, &is, gpu_up(g, ROWS(rows) * 5, &rows[0][0]));
         same_ids(g, "experts", ROWS(wanted), is.experts, wanted);

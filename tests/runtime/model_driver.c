@@ -106,6 +106,8 @@ static double step(struct run *r, size_t batch, size_t positions, const int32_t 
     dt_zero_begin(r->z, true, false);
     if (r->shape.balance_experts)
         dt_transformer_balance(r->t, (double)r->shape.balance_share);
+    if (r->shape.z_share > 0)
+        dt_transformer_z_loss(r->t, (double)r->shape.z_share);
     check(dt_transformer_train(r->t, r->z, batch, ids, targets, (float)(1 / count), &loss, &err),
           &err);
     dt_zero_begin(r->z, true, true);

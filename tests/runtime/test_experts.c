@@ -89,7 +89,7 @@ TEST(rows_are_ordered_by_expert_and_for_one_expert_as_they_came)
     CHECK_EQ(found[7], 7);
 }
 
-/* The sum that DWEIGHTS and DPROBS are the slopes of. */
+/* The sum that DWEIGHTS, DPROBS and the z loss are the slopes of. */
 static double sum_of(const struct dt_routes *r, struct routed *of, const float *dweights,
                      const float *dprobs)
 {
@@ -99,6 +99,8 @@ static double sum_of(const struct dt_routes *r, struct routed *of, const float *
         sum += (double)dweights[i] * (double)of->weights[i];
     for (size_t i = 0; i < r->rows * r->experts; i++)
         sum += (double)dprobs[i % r->experts] * (double)of->probs[i];
+    for (size_t n = 0; n < r->rows; n++)
+        sum += (double)r->z_slope / 2 * (double)r->logsums[n] * (double)r->logsums[n];
     return sum;
 }
 
@@ -108,7 +110,8 @@ TEST(gradients_of_a_router_are_its_slopes)
     for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
         const size_t *shape = shapes[i / 2];
         struct kit k = {.state = i + 1};
-        struct dt_routes r = {shape[0], shape[1], shape[2], i % 2};
+        float logsums[4];
+        struct dt_routes r = {shape[0], shape[1], shape[2], i % 2, logsums, i % 3 ? 0.4f : 0};
         struct routed is = room(&k, &r);
         float *dweights = kit_numbers(&k, r.rows * r.picks), *dprobs = kit_numbers(&k, r.experts);
         float *dlogits = kit_alloc(&k, r.rows * r.experts * sizeof *dlogits);
@@ -172,11 +175,15 @@ TEST(the_auxiliary_loss_leans_on_experts_by_their_picks)
 static void compare_routes(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
                            const struct dt_routes *r, size_t width)
 {
+    struct dt_routes mine = *r, plain = *r;
+    mine.logsums = kit_alloc(k, r->rows * sizeof *mine.logsums);
+    plain.logsums = kit_alloc(k, r->rows * sizeof *plain.logsums);
     size_t all = r->rows * r->experts, picks = r->rows * r->picks, n = r->rows * width;
     struct routed is = room(k, r), want = room(k, r);
     memcpy(want.logits, is.logits, all * sizeof *want.logits);
-    route(ops, r, &is, s);
-    route(ref, r, &want, NULL);
+    route(ops, &mine, &is, s);
+    route(ref, &plain, &want, NULL);
+    kit_near("logsums", r->rows, mine.logsums, plain.logsums, 1e-6);
     CHECK_BYTES(is.experts, picks * sizeof(int32_t), want.experts, picks * sizeof(int32_t));
     CHECK_BYTES(is.order.places, picks * sizeof(int32_t), want.order.places,
                 picks * sizeof(int32_t));
@@ -185,8 +192,9 @@ static void compare_routes(const struct dt_ops *ops, struct dt_stream *s, struct
     float *dweights = kit_numbers(k, picks), *dprobs = kit_numbers(k, r->experts);
     float *a = kit_alloc(k, all * sizeof *a), *b = kit_alloc(k, all * sizeof *b);
     for (int with = 0; with < 2; with++) {
-        ops->route_backward(r, a, is.probs, is.experts, dweights, with ? dprobs : NULL, s);
-        ref->route_backward(r, b, is.probs, is.experts, dweights, with ? dprobs : NULL, NULL);
+        mine.z_slope = plain.z_slope = with ? 0.7f : 0;
+        ops->route_backward(&mine, a, is.probs, is.experts, dweights, with ? dprobs : NULL, s);
+        ref->route_backward(&plain, b, is.probs, is.experts, dweights, with ? dprobs : NULL, NULL);
         kit_near("dlogits", all, a, b, 1e-6);
     }
     float *x = kit_numbers(k, n), *out = kit_copy(k, n, x), *out2 = kit_copy(k, n, x);
@@ -240,7 +248,7 @@ TEST(fast_ops_do_the_same)
         CHECK(d != NULL);
         for (size_t i = 0; i < 2 * ROWS(shapes); i++) {
             const size_t *shape = shapes[i / 2];
-            const struct dt_routes r = {shape[0], shape[1], shape[2], i % 2};
+            const struct dt_routes r = {shape[0], shape[1], shape[2], i % 2, NULL, 0};
             CHECK_ROW("%s: %zu rows, %zu of %zu, width %zu", names[level], r.rows, r.picks,
                       r.experts, shape[3]);
             compare_routes(d->ops, d->stream, &k, &r, shape[3]);

@@ -193,6 +193,7 @@ TEST(what_would_train_another_model_is_refused_by_its_path)
         {ROUTED("qwen3_moe") ",\"num_experts\":1,\"moe_intermediate_size\":3}", "num_experts_per_tok: there are fewer experts than that"},
         {MIXTRAL ",\"router_jitter_noise\":0.1}", "router_jitter_noise: it changes what a model computes"},
         {MIXTRAL ",\"router_aux_loss_coef\":-1}", "router_aux_loss_coef: expected a number from 0 to 1000, found -1"},
+        {MIXTRAL ",\"router_z_loss_coef\":-1}", "router_z_loss_coef: expected a number from 0 to 1000, found -1"},
         {MIXTRAL ",\"layer_types\":[\"sliding_attention\",\"full_attention\"]}", "layer_types: it differs"},
         {QWEN2_MOE ",\"qkv_bias\":false}", "qkv_bias: only true is implemented"},
         {QWEN2_MOE ",\"use_sliding_window\":true}", "use_sliding_window: it changes what a model computes"},
@@ -716,7 +717,7 @@ TEST(what_is_written_is_read_as_the_same_shape)
         Q "}",
         Q3 ",\"head_dim\":6}",
         MIXTRAL ",\"sliding_window\":3,\"output_router_logits\":true}",
-        MIXTRAL ",\"router_aux_loss_coef\":0.7}",
+        MIXTRAL ",\"router_aux_loss_coef\":0.7,\"router_z_loss_coef\":0.001}",
         QWEN2_MOE "}",
         QWEN3_MOE ",\"norm_topk_prob\":true,\"head_dim\":2}",
         GEMMA("gemma", "2") "}",
@@ -745,7 +746,7 @@ TEST(what_is_written_is_read_as_the_same_shape)
         CHECK(s.experts == again.experts && s.expert_picks == again.expert_picks &&
               s.expert_inner == again.expert_inner && s.shared_inner == again.shared_inner);
         CHECK(s.weigh_picks == again.weigh_picks && s.balance_experts == again.balance_experts &&
-              s.balance_share == again.balance_share);
+              s.balance_share == again.balance_share && s.z_share == again.z_share);
         CHECK(s.full_every == again.full_every && s.local_theta == again.local_theta);
         CHECK(s.query_scalar == again.query_scalar && s.score_cap == again.score_cap &&
               s.logit_cap == again.logit_cap);

@@ -183,12 +183,13 @@ def experts(config, w, h, x, routed):
     prefix = h + ("block_sparse_moe." if mixtral else "mlp.")
     names = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     count = config["num_local_experts" if mixtral else "num_experts"]
-    likely = F.linear(x, w[prefix + "gate.weight"]).softmax(-1)
+    said = F.linear(x, w[prefix + "gate.weight"])
+    likely = said.softmax(-1)
     weights, picks = likely.topk(config["num_experts_per_tok"], -1)
     if mixtral or config.get("norm_topk_prob"):
         weights = weights / weights.sum(-1, True)
     taken = F.one_hot(picks, count)
-    routed.append((likely.flatten(0, 1), taken.flatten(0, 1)))
+    routed.append((likely.flatten(0, 1), taken.flatten(0, 1), said.logsumexp(-1)))
     shares = (taken * weights[..., None]).sum(-2)
     out = sum(shares[..., e, None] * gated(x, w, *("%sexperts.%d.%s" % (prefix, e, n) for n in names))
               for e in range(count))
@@ -200,8 +201,8 @@ def experts(config, w, h, x, routed):
 
 def imbalance(routed):
     """The auxiliary loss: the routers of all blocks as if they were one."""
-    likely = torch.cat([one for one, _ in routed])
-    taken = torch.cat([one for _, one in routed]).to(likely.dtype)
+    likely = torch.cat([one for one, _, _ in routed])
+    taken = torch.cat([one for _, one, _ in routed]).to(likely.dtype)
     return likely.shape[1] * (taken.mean(0) * likely.mean(0)).sum()
 
 
@@ -287,9 +288,10 @@ def losses_of(config, w, ids, targets):
     routed = []
     logits = logits_of(config, w, ids, routed)
     loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten().long(), ignore_index=-100)
-    if not config.get("output_router_logits"):
-        return loss, loss
-    return loss, loss + config["router_aux_loss_coef"] * imbalance(routed)
+    learnt = loss + config.get("router_z_loss_coef", 0) * sum((logsums ** 2).mean() for _, _, logsums in routed)
+    if config.get("output_router_logits"):
+        learnt = learnt + config["router_aux_loss_coef"] * imbalance(routed)
+    return loss, learnt
 
 
 def floats(data, dtype=torch.float32):
@@ -462,8 +464,8 @@ def main():
         "a Gemma 3 with wider heads, recomputed": (dict(GEMMA, head_dim=40), 3, 41, 1),
         "a Mixtral": (MIXTRAL, 3, 37),
         "a Mixtral with a window, whose routers are kept even, recomputed": (dict(
-            MIXTRAL, sliding_window=9, output_router_logits=True, router_aux_loss_coef=0.5), 3, 37, 2),
-        "a Qwen2-MoE: a shared expert, weights as they are": (QWEN2_MOE, 3, 37),
+            MIXTRAL, sliding_window=9, output_router_logits=True, router_aux_loss_coef=0.5, router_z_loss_coef=0.2), 3, 37, 2),
+        "a Qwen2-MoE: a shared expert, weights as they are, logits kept small": (dict(QWEN2_MOE, router_z_loss_coef=0.2), 3, 37),
         "a Qwen2-MoE, tied, with a larger expert than the shared one, kept even": (dict(
             QWEN2_MOE, moe_intermediate_size=40, shared_expert_intermediate_size=12,
             tie_word_embeddings=True, output_router_logits=True, router_aux_loss_coef=0.5), 2, 33),

@@ -10,7 +10,7 @@ from gpus import gpus, why_not
 COMMON = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
           "max_position_embeddings": 32, "vocab_size": 320, "num_experts_per_tok": 2}
 # An auxiliary loss that shows.
-EVEN = {"output_router_logits": True, "router_aux_loss_coef": 0.3}
+EVEN = {"output_router_logits": True, "router_aux_loss_coef": 0.3, "router_z_loss_coef": 0.1}
 MIXTRAL = {**COMMON, "model_type": "mixtral", "intermediate_size": 40, "num_local_experts": 5, **EVEN}
 QWEN2 = {**COMMON, "model_type": "qwen2_moe", "num_experts": 6, "moe_intermediate_size": 20,
          "shared_expert_intermediate_size": 28, "tie_word_embeddings": True, **EVEN}

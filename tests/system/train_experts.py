@@ -19,7 +19,7 @@ QWEN2 = {**COMMON, "model_type": "qwen2_moe", "num_experts": 6, "moe_intermediat
          "shared_expert_intermediate_size": 28, "tie_word_embeddings": True}
 QWEN3 = {**COMMON, "model_type": "qwen3_moe", "num_experts": 7, "moe_intermediate_size": 24, "norm_topk_prob": True, "head_dim": 12}
 # An auxiliary loss that shows.
-EVEN = {"output_router_logits": True, "router_aux_loss_coef": 0.3}
+EVEN = {"output_router_logits": True, "router_aux_loss_coef": 0.3, "router_z_loss_coef": 0.1}
 
 
 @training.story

@@ -12,7 +12,8 @@ import training
 MOST_RANKS = 8
 DENSE = {**training.LLAMA, "num_hidden_layers": 4, "num_key_value_heads": 4, "tie_word_embeddings": True, "vocab_size": 322}
 EXPERTS = {**DENSE, "model_type": "qwen2_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
-           "shared_expert_intermediate_size": 28, "output_router_logits": True, "router_aux_loss_coef": 0.3}
+           "shared_expert_intermediate_size": 28, "output_router_logits": True, "router_aux_loss_coef": 0.3,
+           "router_z_loss_coef": 0.1}
 MICRO_BATCHES = 8  # of a step, in all
 CHAIN = 20  # steps of a run: which expert a token picks hangs on last bits, and so do, after some dozens of steps, losses
 

@@ -49,7 +49,8 @@ struct sizes {
     size_t told;             /* of those, that go to other stages behind the stream */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head, halves;
+    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head, halves,
+        z_loss;
     bool by_keys, by_heads, by_ring; /* what is shared; none: it is not */
     struct dt_stage stage;
 };
@@ -124,6 +125,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .by_ring = shares_by(o, DT_BY_RING),
         .weighed = o->weighed,
         .halves = o->halves,
+        .z_loss = s->z_share > 0,
         .stage = dt_stage_of(s, &o->stage),
     };
     z.head = dt_stage_is_last(s, &z.stage);
@@ -143,6 +145,7 @@ static void lay_kept_experts(struct cursor *c, const struct sizes *z, struct dt_
     bool any = z->experts > 0, shared = z->shared_inner > 0;
     k->probs = any ? take(c, z->rows, z->experts, sizeof(float)) : NULL;
     k->weights = any ? take(c, z->rows, z->picks, sizeof(float)) : NULL;
+    k->router_logsums = z->z_loss ? take(c, z->rows, 1, sizeof(float)) : NULL;
     k->experts = any ? take(c, z->rows, z->picks, sizeof(int32_t)) : NULL;
     k->first = any ? take(c->host, z->experts + 1, 1, sizeof(int32_t)) : NULL;
     k->order.first = any ? take(c, z->experts + 1, 1, sizeof(int32_t)) : NULL;

@@ -33,6 +33,7 @@ struct dt_kept {
     float *logsum;            /* [batch, heads, T]: of attention */
     /* Of experts, and NULL without. */
     float *probs, *weights;          /* [N, E], [N, P] */
+    float *router_logsums;           /* [N]; NULL: no z loss */
     int32_t *experts;                /* [N, P] */
     struct dt_route_order order;     /* of them */
     int32_t *first;                  /* the host's: as ORDER has it */
@@ -98,7 +99,8 @@ struct dt_activation_slot {
     dt_elem *dstream;     /* [M, C]: the gradient of the stream, from the head on; before that, on a
                              stage     with no head, the stream that it ends with. On a stage of
                              several there is room for the counts behind it */
-    double balance;       /* what the routers' auxiliary loss counts, in gradients */
+    double balance;       /* what the routers' auxiliary loss counts, in gradients ... */
+    double z_loss;        /* ... and their z loss */
     int32_t *counts;      /* [layers, E], the host's: picks of each expert; NULL: that loss is not
                              wanted */
     size_t chunk;         /* of the stage, that it goes through */

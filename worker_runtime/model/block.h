@@ -65,6 +65,7 @@ struct dt_block {
     struct dt_team *experts; /* who has its other experts, and other rows; NULL: nobody */
     int32_t *counts;         /* [experts], the host's: gets the picks of each; NULL: not wanted */
     const float *dprobs;     /* [experts]: what is added to the gradient of each; NULL: nothing */
+    float z_slope;           /* times a row's log sum exp, what that one's gradient is */
     dt_elem *input;          /* of own rows, as is ... */
     dt_elem *dstream;        /* ... the gradient of the stream */
     const struct dt_kept *kept;

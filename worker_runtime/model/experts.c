@@ -7,8 +7,12 @@
 static struct dt_routes routes(const struct dt_block *b)
 {
     const struct dt_shape *s = b->shape;
-    return (struct dt_routes){
-        .rows = b->rows, .experts = s->experts, .picks = s->expert_picks, .to_one = s->weigh_picks};
+    return (struct dt_routes){.rows = b->rows,
+                              .experts = s->experts,
+                              .picks = s->expert_picks,
+                              .to_one = s->weigh_picks,
+                              .logsums = b->kept->router_logsums,
+                              .z_slope = b->z_slope};
 }
 
 static struct dt_linear linear(const struct dt_block *b, size_t weight, size_t in, size_t out)

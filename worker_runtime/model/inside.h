@@ -15,7 +15,8 @@ struct dt_json_writer;
 enum dt_shape_kind {
     DT_SHAPE_COUNT,   /* 1 to .most, into the size_t at .at; null is as if not written */
     DT_SHAPE_REAL,    /* 0 to .most, into the float at .at */
-    DT_SHAPE_CAP,     /* the same, above 0; null is none, and 0 at .at */
+    DT_SHAPE_MORE,    /* the same; written above 0 alone, as most files have none */
+    DT_SHAPE_CAP,     /* a real above 0; null is none, and 0 at .at */
     DT_SHAPE_FLAG,    /* into the bool at .at */
     DT_SHAPE_TRUE,    /* only true is ours */
     DT_SHAPE_FALSE,   /* only false is */

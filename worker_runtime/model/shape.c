@@ -136,6 +136,7 @@ static int read_key(const struct dt_shape_reading *r, const struct dt_shape_key 
     case DT_SHAPE_COUNT:
         return read_count(r, k, at);
     case DT_SHAPE_REAL:
+    case DT_SHAPE_MORE:
         return dt_shape_read_real(r, k->name, k->most, at);
     case DT_SHAPE_CAP:
         return read_cap(r, k, at);

@@ -72,6 +72,7 @@ struct dt_shape {
     bool weigh_picks;     /* weights of those that a token goes through are made to sum to 1 */
     bool balance_experts; /* BALANCE_SHARE of the routers' auxiliary loss joins the loss */
     float balance_share;
+    float z_share; /* what the routers' z loss counts (transformer.h) that joins the loss */
     /* Of training alone: which share of numbers becomes 0, of the stream at its start, of what each
      * branch adds to it, and of attention's weights. */
     float embedding_dropout, branch_dropout, attention_dropout;

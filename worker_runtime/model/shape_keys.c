@@ -103,7 +103,8 @@ static const struct dt_shape_key block_keys[] = {
     GATED_BY_SILU, \
     {"num_experts_per_tok", .kind = DT_SHAPE_COUNT, .at = AT(expert_picks), .most = DT_EXPERTS_MOST}, \
     {"router_aux_loss_coef", .kind = DT_SHAPE_REAL, .at = AT(balance_share), .most = 1e3}, \
-    {"output_router_logits", .kind = DT_SHAPE_FLAG, .at = AT(balance_experts)}
+    {"output_router_logits", .kind = DT_SHAPE_FLAG, .at = AT(balance_experts)}, \
+    {"router_z_loss_coef", .kind = DT_SHAPE_MORE, .at = AT(z_share), .most = 1e3}
 
 /* All layers have experts, and no layer has a window, as in all files of these two there are. */
 #define QWENS_EXPERTS \

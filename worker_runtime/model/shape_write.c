@@ -39,6 +39,10 @@ static void put_key(struct dt_json_writer *w, const struct dt_shape_key *k, cons
     case DT_SHAPE_REAL:
         dt_shape_put_float(w, k->name, *(const float *)at);
         break;
+    case DT_SHAPE_MORE:
+        if (*(const float *)at > 0)
+            dt_shape_put_float(w, k->name, *(const float *)at);
+        break;
     case DT_SHAPE_CAP:
         if (*(const float *)at > 0)
             dt_shape_put_float(w, k->name, *(const float *)at);

@@ -363,6 +363,7 @@ static int load(const struct pass *p, const int32_t *ids, const int32_t *targets
     to->batch = p->batch;
     to->first_sample = p->t->first_sample;
     to->balance = p->t->balance;
+    to->z_loss = p->t->z_loss;
     load_places(p, to);
     if (first)
         load_words(p, to->ids, ids, -1);
@@ -572,6 +573,12 @@ void dt_transformer_balance(struct dt_transformer *t, double share)
 {
     assert(t->shape.balance_experts);
     t->balance = share;
+}
+
+void dt_transformer_z_loss(struct dt_transformer *t, double share)
+{
+    assert(t->shape.z_share > 0);
+    t->z_loss = share;
 }
 
 void dt_transformer_times(struct dt_transformer *t, uint64_t *forward, uint64_t *backward)

@@ -76,6 +76,10 @@ void dt_transformer_count(struct dt_transformer *t, uint64_t first_sample);
  *
  * of the rows of all blocks together, as Hugging Face's classes have it. */
 void dt_transformer_balance(struct dt_transformer *t, double share);
+/* The same of the z loss of the next micro-batches, which keeps routers' logits small: the mean
+ * over rows of the square of a row's log sum exp, summed over blocks. Of a shape with a z_share
+ * alone. */
+void dt_transformer_z_loss(struct dt_transformer *t, double share);
 
 /* IDS and TARGETS: [batch, positions], host memory; a negative target does not count. *LOSS_SUM
  * grows by the losses of all targets that count, unscaled. Gradients, multiplied by SCALE, are

@@ -257,6 +257,8 @@ static void block_backward(struct dt_transformer *t, const struct dt_work *w)
         block_forward(t, w, false);
     if (slot->counts && slot->balance > 0 && b.rows && dt_team_is_first(b.team)) /* counts once */
         b.dprobs = balance_experts(t, w);
+    if (slot->z_loss > 0 && dt_team_is_first(b.team))
+        b.z_slope = (float)(2 * slot->z_loss / (double)(w->batch * t->options.positions));
     if (t->shape.family == DT_GPT2)
         dt_gpt2_backward(&b);
     else

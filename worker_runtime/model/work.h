@@ -20,9 +20,9 @@ struct dt_transformer {
     struct dt_zero *adapters;                  /* NULL: the model alone, and all of it is trained */
     struct dt_lora_pair *pairs;                /* [layers, pair_count]; NULL: no adapters */
     size_t pair_count;
-    uint64_t first_sample; /* of the micro-batch that goes forward next */
-    double balance;        /* of it, too */
-    float *losses;         /* host memory, as are these */
+    uint64_t first_sample;  /* of the micro-batch that goes forward next */
+    double balance, z_loss; /* of it, too */
+    float *losses;          /* host memory, as are these */
     int32_t *places, *words;
     uint64_t forward_ns, backward_ns;
     int64_t since;       /* when computing began that is not counted yet ... */

@@ -203,7 +203,9 @@ struct dt_squares_part {
  * j is the j'th of row n. */
 struct dt_routes {
     size_t rows, experts, picks;
-    bool to_one; /* weights of a row's picks are made to sum to 1 */
+    bool to_one;    /* weights of a row's picks are made to sum to 1 */
+    float *logsums; /* [rows]: log sum exp of a row's logits, that is kept for backward; or NULL */
+    float z_slope;  /* backward: times a row's, what its own slope is; 0: nothing */
 };
 
 /* Rows and picks in the order of experts, and of rows for one expert. */
@@ -332,11 +334,11 @@ typedef void dt_magnitude_backward_fn(const struct dt_magnitude *m, dt_elem *dsu
                                       const dt_elem *dout, struct dt_stream *s);
 
 /* probs = softmax(logits), [rows, experts]; experts[rows, picks]: of the largest of each row, the
- * largest first and of equals the first; weights: what each of them counts. */
+ * largest first and of equals the first; weights: what each of them counts. Leaves r->logsums. */
 typedef void dt_route_fn(const struct dt_routes *r, float *probs, int32_t *experts, float *weights,
                          const dt_elem *logits, struct dt_stream *s);
-/* From the gradients of weights, DWEIGHTS, and of each row's probs, DPROBS [experts] (NULL: 0), to
- * those of logits. */
+/* From the gradients of weights, DWEIGHTS, of each row's probs, DPROBS [experts] (NULL: 0), and of
+ * r->logsums to those of logits. */
 typedef void dt_route_backward_fn(const struct dt_routes *r, dt_elem *dlogits, const float *probs,
                                   const int32_t *experts, const float *dweights,
                                   const float *dprobs, struct dt_stream *s);

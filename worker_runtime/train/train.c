@@ -46,13 +46,15 @@ static int learn(struct dt_trainer *t, size_t batch, float scale, struct dt_loss
                                 &sums->loss, err);
 }
 
-/* The auxiliary loss of experts is a mean over rows: each micro-batch counts by its samples. */
-static void balance_experts(struct dt_trainer *t)
+/* The losses of routers are means over rows: each micro-batch counts by its samples. */
+static void guide_routers(struct dt_trainer *t)
 {
     const struct dt_shape *s = &t->config->model.shape;
+    double share = t->scaler.scale * (double)t->batch.micro / (double)t->batch.train;
     if (s->balance_experts)
-        dt_transformer_balance(t->model, (double)s->balance_share * t->scaler.scale *
-                                             (double)t->batch.micro / (double)t->batch.train);
+        dt_transformer_balance(t->model, (double)s->balance_share * share);
+    if (s->z_share > 0)
+        dt_transformer_z_loss(t->model, (double)s->z_share * share);
 }
 
 /* The loss is the mean over the TARGETS of the whole step: a mean of means of micro-batches would
@@ -62,7 +64,7 @@ static int compute(struct dt_trainer *t, uint64_t targets, struct dt_loss_sums *
 {
     int mine = dt_balance_deal(t->balance)[dt_trainer_data(t)->index], all = micro_steps(t);
     float scale = (float)(t->scaler.scale / (double)targets);
-    balance_experts(t);
+    guide_routers(t);
     if (t->stages)
         return dt_stages_train(t, scale, sums, &times->data, err);
     for (int m = 0; m < all; m++) {

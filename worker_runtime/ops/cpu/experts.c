@@ -31,6 +31,7 @@ static struct dt_routes part_of(const struct expert_job *j, size_t part, size_t 
     struct dt_range r = dt_part(j->rows, ROWS, part);
     struct dt_routes own = *j->routes;
     own.rows = r.to - r.from;
+    own.logsums = own.logsums ? own.logsums + r.from : NULL;
     *from = r.from;
     return own;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static void softmax(size_t n, float *out, const float *x)
+/* Returns log sum exp. */
+static float softmax(size_t n, float *out, const float *x)
 {
     float most = x[0], sum = 0;
     for (size_t i = 1; i < n; i++)
@@ -14,6 +15,7 @@ static void softmax(size_t n, float *out, const float *x)
         sum += out[i] = expf(x[i] - most);
     for (size_t i = 0; i < n; i++)
         out[i] /= sum;
+    return most + logf(sum);
 }
 
 static bool is_among(const int32_t *experts, size_t count, size_t expert)
@@ -51,13 +53,21 @@ void dt_ref_route(const struct dt_routes *r, float *probs, int32_t *experts, flo
     for (size_t n = 0; n < r->rows; n++) {
         float *p = probs + n * r->experts, *w = weights + n * r->picks;
         int32_t *own = experts + n * r->picks;
-        softmax(r->experts, p, (const float *)logits + n * r->experts);
+        float logsum = softmax(r->experts, p, (const float *)logits + n * r->experts);
+        if (r->logsums)
+            r->logsums[n] = logsum;
         for (size_t j = 0; j < r->picks; j++)
             own[j] = (int32_t)next_largest(r->experts, p, own, j);
         float sum = sum_of(r, p, own);
         for (size_t j = 0; j < r->picks; j++)
             w[j] = p[own[j]] / sum;
     }
+}
+
+/* What a row's log sum exp adds to the gradient of each logit, for a probability of 1. */
+static float own_slope(const struct dt_routes *r, size_t n)
+{
+    return r->logsums ? r->z_slope * r->logsums[n] : 0;
 }
 
 /* With g the gradient of each probability, p (g - the sum of all p g). Where weights are made to
@@ -81,7 +91,7 @@ void dt_ref_route_backward(const struct dt_routes *r, dt_elem *dlogits, const fl
         for (size_t i = 0; i < r->experts; i++)
             all += p[i] * out[i];
         for (size_t i = 0; i < r->experts; i++)
-            out[i] = p[i] * (out[i] - all);
+            out[i] = p[i] * (out[i] - all + own_slope(r, n));
     }
 }
 
