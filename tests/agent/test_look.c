@@ -7,9 +7,11 @@
 #include "tests/lib/check.h"
 #include "tests/lib/recorded_memory.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* A script in place has written a byte, in the line where it stays. */
@@ -622,7 +624,11 @@ TEST(a_glance_sees_the_main_thread_of_the_first_python_below)
         dt_glance_finish(&seen);
     }
     CHECK(g.pid != s.pid);
+    struct pollfd dead = {.fd = (int)syscall(SYS_pidfd_open, g.pid, 0), .events = POLLIN};
+    CHECK(dead.fd >= 0);
     kill(g.pid, SIGKILL);
+    CHECK_EQ(poll(&dead, 1, -1), 1);
+    close(dead.fd);
     end(&s);
     dt_glance_take(&g, &seen);
     CHECK(!seen.lives && seen.main == NULL);
