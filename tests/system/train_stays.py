@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import signal
-import socket
 
 import tap
 import training
@@ -54,47 +53,6 @@ def survivors_keep_their_processes(s):
     tap.check_equal(s.losses(c), s.losses(whole), "losses")
 
 
-CONF = "keep_alive_interval=1,last_call_timeout=60,join_timeout=60"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-def is_served(port):
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
-
-
-class Nodes:
-    """Agents of one elastic job, all on this host, with two ranks each; the first serves the rendezvous."""
-
-    def __init__(self, s, config, nnodes, count, *options):
-        self.story, self.config, self.port = s, config, free_port()
-        self.words = ["--nnodes", nnodes, "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-id", "stays", "--rdzv-endpoint",
-                      "127.0.0.1:%d" % self.port, "--rdzv-conf", CONF, "--local-addr", "127.0.0.1", *options]
-        self.agents = [self.start(0)]
-        training.wait_for(lambda: is_served(self.port), "the rendezvous")
-        self.agents += [self.start(i) for i in range(1, count)]
-        self.speaker().expect(r"%d ranks on %d hosts" % (2 * count, count))
-
-    def start(self, number):
-        return self.story.start_words([self.story.tools.dtrun, *self.words, "--node-name", "node%d" % number, "--no-python",
-                                       self.story.tools.train, "--config", self.config])
-
-    def speaker(self):
-        """The agent whose worker is rank 0; so that ranks follow from the order in which they came."""
-        training.wait_for(lambda: any(a.says(r"^batch ") for a in self.agents), "rank 0")
-        return [a for a in self.agents if a.says(r"^batch ")][0]
-
-    def pids(self, agent):
-        return sorted(self.story.workers(agent).values())
-
-    def all_pids(self):
-        return {number: self.pids(agent) for number, agent in enumerate(self.agents)}
-
-
 def count_kept(before, after):
     return len(set(before) & set(after))
 
@@ -103,7 +61,7 @@ def count_kept(before, after):
 def nodes_keep_their_workers(s):
     """kill -9 of a rank on one node: on all nodes nobody but that rank has a new process"""
     c = s.config(stage=2, steps=100000, save_every=10, save_dir=s.path("ckpt"))
-    nodes = Nodes(s, c, "3", 3, *restarts(5))
+    nodes = training.Nodes(s, c, "3", 3, *restarts(5))
     first = nodes.speaker()
     first.expect(r"step 10/")
     for number in (2, 1):
@@ -124,7 +82,7 @@ def nodes_keep_their_workers(s):
 def a_world_that_shrinks_and_grows(s):
     """kill -9 of an agent: the others stay, of other ranks in a smaller world; one that comes back starts all again"""
     c = s.config(stage=2, steps=100000, save_every=10, save_dir=s.path("ckpt"))
-    nodes = Nodes(s, c, "2:3", 3)
+    nodes = training.Nodes(s, c, "2:3", 3)
     first = nodes.speaker()
     first.expect(r"step 10/")
     lost = [a for a in nodes.agents[1:] if a is not first][0]

@@ -9,12 +9,14 @@ import random
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
 import time
 
 import netns
+import servers
 import tap
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -170,6 +172,40 @@ class Story:
         for program in self.programs:
             program.kill(signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def is_served(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Nodes:
+    """Agents of one elastic job, all on this host, with two ranks each; the first serves the rendezvous."""
+
+    def __init__(self, s, config, nnodes, count, *options):
+        self.story, self.config, self.port = s, config, servers.free_port()
+        self.words = ["--nnodes", nnodes, "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-id", "stays", "--rdzv-endpoint",
+                      "127.0.0.1:%d" % self.port, "--rdzv-conf", "keep_alive_interval=1,last_call_timeout=60,join_timeout=60",
+                      "--local-addr", "127.0.0.1", *options]
+        self.agents = [self.start(0)]
+        wait_for(lambda: is_served(self.port), "the rendezvous")
+        self.agents += [self.start(i) for i in range(1, count)]
+        self.speaker().expect(r"%d ranks on %d hosts" % (2 * count, count))
+
+    def start(self, number):
+        return self.story.start_words([self.story.tools.dtrun, *self.words, "--node-name", "node%d" % number, "--no-python",
+                                       self.story.tools.train, "--config", self.config])
+
+    def speaker(self):
+        """The agent whose worker is rank 0; so that ranks follow from the order in which they came."""
+        wait_for(lambda: any(a.says(r"^batch ") for a in self.agents), "rank 0")
+        return [a for a in self.agents if a.says(r"^batch ")][0]
+
+    def pids(self, agent):
+        return sorted(self.story.workers(agent).values())
+
+    def all_pids(self):
+        return {number: self.pids(agent) for number, agent in enumerate(self.agents)}
 
 
 def run_words(s, *words, status=0):
