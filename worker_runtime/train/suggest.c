@@ -26,6 +26,7 @@ struct search {
     size_t elem, room_for;      /* suggestions that OUT has memory for */
     struct dt_suggestion least; /* of what did not fit, that with the least memory */
     double adapters, frozen;    /* as in struct dt_step_work */
+    bool as_written;            /* stage and recomputing are the configuration's */
 };
 
 struct way {
@@ -52,7 +53,8 @@ static struct dt_config trial_of(const struct search *s, const struct dt_plan *p
     trial.parallel.context_by = DT_BY_KEYS;
     trial.parallel.expert = size(p, DT_MESH_EP);
     trial.model.recompute = p->recompute;
-    trial.model.recompute_every = 1;
+    if (!s->as_written)
+        trial.model.recompute_every = 1;
     trial.batch =
         (struct dt_config_batch){.micro_batch = p->micro, .accumulation = p->accumulation};
     return trial;
@@ -121,7 +123,17 @@ static bool shares_rows(const struct search *s, const struct dt_mesh_shape *mesh
 }
 
 /* Stages that spread gradients and parameters go with no pipeline: each of its micro-batches would
- * sum and gather them anew. */
+ * sum and gather them anew. A configuration may have its gradients spread there nevertheless. */
+static bool is_wanted(const struct search *s, const struct dt_plan *p)
+{
+    int ranks = size(p, DT_MESH_DP) * size(p, DT_MESH_CP);
+    bool stages = size(p, DT_MESH_PP) > 1;
+    if (s->as_written)
+        return p->stage == s->c->zero.stage && p->recompute == s->c->model.recompute &&
+               (!stages || p->stage < 3);
+    return p->stage < (ranks == 1 ? 1 : stages ? 2 : STAGES);
+}
+
 static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
                        const struct dt_shape *part, struct way out[WAYS_MOST])
 {
@@ -136,20 +148,18 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
                                       .adapters = s->adapters,
                                       .frozen = s->frozen};
     size_t count = 0, micro_count = put_micros(samples, s->c->batch.micro_batch, enough, micros);
-    int ranks = mesh->size[DT_MESH_DP] * mesh->size[DT_MESH_CP];
-    int stages = ranks == 1 ? 1 : mesh->size[DT_MESH_PP] > 1 ? 2 : STAGES;
     for (size_t i = 0; i < micro_count; i++) {
         if (mesh->size[DT_MESH_PP] > 1 && samples / micros[i] > DT_PIPE_MICROS_MOST)
             continue;
-        for (int way = 0; way < 2 * stages; way++) {
-            struct way *w = &out[count++];
-            w->plan = (struct dt_plan){.mesh = *mesh,
-                                       .stage = way / 2,
-                                       .recompute = way % 2 == 1,
-                                       .sequence = shares_rows(s, mesh),
-                                       .micro = micros[i],
-                                       .accumulation = samples / micros[i]};
-            w->cost = dt_plan_cost(&work, &w->plan, s->m);
+        for (int way = 0; way < 2 * STAGES; way++) {
+            const struct dt_plan plan = {.mesh = *mesh,
+                                         .stage = way / 2,
+                                         .recompute = way % 2 == 1,
+                                         .sequence = shares_rows(s, mesh),
+                                         .micro = micros[i],
+                                         .accumulation = samples / micros[i]};
+            if (is_wanted(s, &plan))
+                out[count++] = (struct way){plan, dt_plan_cost(&work, &plan, s->m)};
         }
     }
     qsort(out, count, sizeof *out, compare_ways);
@@ -376,26 +386,41 @@ static int count_adapters(struct search *s, struct dt_err *err)
     return 0;
 }
 
-int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
-               struct dt_err *err)
+static int search(struct search *s, struct dt_err *err)
 {
-    struct search s = {.c = c, .m = m, .out = out};
+    const struct dt_config *c = s->c;
+    const struct dt_machine *m = s->m;
+    struct dt_suggestions *out = s->out;
     *out = (struct dt_suggestions){.room = dt_machine_room(m)};
     if (!c->has_model)
         return dt_err_set(err, DT_E_USAGE,
                           "there is neither model.config nor model.weights to share");
     if (check_hosts(c, m, err) < 0)
         return -1;
-    s.elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
-    if (settle_batch(&s, err) < 0 || count_adapters(&s, err) < 0 || try_all(&s, err) < 0)
+    s->elem = m->gpus ? dt_dtype_size(dt_config_gpu_elem(c)) : sizeof(float);
+    if (settle_batch(s, err) < 0 || count_adapters(s, err) < 0 || try_all(s, err) < 0)
         return -1;
     if (out->count == 0)
-        return nothing_fits(&s, err);
+        return nothing_fits(s, err);
     qsort(out->at, out->count, sizeof *out->at, compare);
     out->fastest = out->at;
     for (size_t i = 0; i < out->count && !out->best; i++)
         out->best = out->at[i].today ? &out->at[i] : NULL;
     return 0;
+}
+
+int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
+               struct dt_err *err)
+{
+    struct search s = {.c = c, .m = m, .out = out};
+    return search(&s, err);
+}
+
+int dt_suggest_as_written(const struct dt_config *c, const struct dt_machine *m,
+                          struct dt_suggestions *out, struct dt_err *err)
+{
+    struct search s = {.c = c, .m = m, .out = out, .as_written = true};
+    return search(&s, err);
 }
 
 void dt_suggest_finish(struct dt_suggestions *s)

@@ -28,6 +28,10 @@ struct dt_suggestions {
  * model, or no batch. End with dt_suggest_finish() in any case. */
 int dt_suggest(const struct dt_config *c, const struct dt_machine *m, struct dt_suggestions *out,
                struct dt_err *err);
+/* The same with the configuration's stage of ZeRO, and its blocks recomputed or not: for a run that
+ * goes on as what it was. */
+int dt_suggest_as_written(const struct dt_config *c, const struct dt_machine *m,
+                          struct dt_suggestions *out, struct dt_err *err);
 void dt_suggest_finish(struct dt_suggestions *s);
 
 /* What `dtrun-train --suggest` prints. */
