@@ -548,12 +548,14 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                    .can_stay = true,
                                    .cudnn = c->train.attention == DT_ATTENTION_CUDNN,
                                    .say = say_of_device};
+    int64_t batch_before = 0;
     struct dt_train_options t = {.config = c,
                                  .resume = a->resume,
                                  .init_from = weights_of(a, c),
                                  .console = stdout,
                                  .terminal = isatty(STDOUT_FILENO),
-                                 .stop = &told_to_end};
+                                 .stop = &told_to_end,
+                                 .batch_before = &batch_before};
     enum dt_train_end end = DT_TRAIN_DONE;
     if (!c->has_model || !c->has_data)
         return dt_err_set(err, DT_E_USAGE, "%s: %s; see dtrun-train(1)", name_of(a),

@@ -927,6 +927,15 @@ TEST(how_ranks_come_to_attend_has_the_names_of_two_programs)
                err, "parallel.context_by and parallel.cp_comm_type say different things; drop one");
 }
 
+TEST(a_later_world_may_take_another_mesh_unless_it_is_said)
+{
+    struct dt_err err;
+    CHECK_OK(parse("{}", &err), err);
+    CHECK(c.parallel.elastic);
+    CHECK_OK(parse("{\"parallel\": {\"elastic\": false}}", &err), err);
+    CHECK(!c.parallel.elastic);
+}
+
 TEST(how_many_share_what_has_the_names_of_four_programs)
 {
     static const struct {

@@ -135,6 +135,24 @@ TEST(what_a_world_began_from_stays_until_it_has_a_step_of_its_own)
     close_bench(&b);
 }
 
+/* Be it of another mesh, and so of no use. */
+TEST(it_is_known_that_there_was_an_earlier_world)
+{
+    struct bench b = open_bench();
+    unsetenv(DT_VAULT_OWN_ENV);
+    CHECK(!dt_vault_has_earlier(1));
+    make_file(DT_VAULT_OWN_ENV);
+    CHECK(!dt_vault_has_earlier(1));
+    struct dt_vault *v = open_at(1);
+    CHECK(!dt_vault_has_earlier(2));
+    keep(v, &b, 1);
+    CHECK(!dt_vault_has_earlier(1));
+    CHECK(dt_vault_has_earlier(2));
+    dt_vault_close(v);
+    CHECK(dt_vault_has_earlier(2));
+    close_bench(&b);
+}
+
 TEST(a_step_is_what_it_was_and_who_made_it_is_known)
 {
     struct bench b = open_bench();

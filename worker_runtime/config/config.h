@@ -93,6 +93,8 @@ struct dt_config_parallel {
     int context; /* ... each sample, some of its positions each; 1: none do */
     enum dt_context_by context_by;
     int expert; /* ... the experts of each block, some of them each; 1: none do */
+    /* A later world whose ranks cannot be shared so takes another mesh; default true. */
+    bool elastic;
 };
 
 /* Whether those who share tensors can share the rows of a sample of so many positions evenly. */
@@ -130,6 +132,8 @@ struct dt_config {
     char *document;           /* all of what was read, as one object in JSON */
 };
 
+/* Whether the model can be shared as .parallel says: for those who have made up another mesh. */
+int dt_config_check_parallel(const struct dt_config *c, struct dt_err *err);
 /* Whether the run can be on a GPU: for those who learn late that there is one. */
 int dt_config_check_gpu(const struct dt_config *c, struct dt_err *err);
 

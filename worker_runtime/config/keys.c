@@ -246,6 +246,7 @@ const struct dt_key dt_own_keys[] = {
     {"parallel.context_by", .kind = DT_KEY_CHOICE, .at = AT(context_by), .words = "keys|heads|ring"},
     {"parallel.cp_comm_type", .kind = DT_KEY_CHOICE, .at = AT(context_by_too), .words = "all_gather|a2a|p2p"}, /* Megatron's, in that order */
     {"parallel.expert", .kind = DT_KEY_SMALL, .at = AT(expert[DT_OF_OURS]), .min = 1, .max = 65536},
+    {"parallel.elastic", .kind = DT_KEY_FLAG, .at = AT(c.parallel.elastic)},
     {"parallel.tensor_model_parallel_size", .kind = DT_KEY_SMALL, .at = AT(tensor[DT_OF_MEGATRON]), .min = 1, .max = 65536},
     {"parallel.pipeline_model_parallel_size", .kind = DT_KEY_SMALL, .at = AT(pipeline[DT_OF_MEGATRON]), .min = 1, .max = 4096},
     {"parallel.context_parallel_size", .kind = DT_KEY_SMALL, .at = AT(context[DT_OF_MEGATRON]), .min = 1, .max = 65536},

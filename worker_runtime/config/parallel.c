@@ -242,25 +242,31 @@ static int check_experts(const struct dt_config *c, struct dt_err *err)
     return 0;
 }
 
+int dt_config_check_parallel(const struct dt_config *c, struct dt_err *err)
+{
+    const struct dt_config_parallel *p = &c->parallel;
+    if (!c->has_model)
+        return 0;
+    if (p->expert > 1 && check_experts(c, err) < 0)
+        return -1;
+    if (p->sequence && check_sequence(c, err) < 0)
+        return -1;
+    if (p->tensor == 1 && p->pipeline == 1 && p->context == 1)
+        return 0;
+    if (p->tensor > 1 && check_tensor(c, err) < 0)
+        return -1;
+    if (p->pipeline > 1 && check_pipeline(c, err) < 0)
+        return -1;
+    if (p->context > 1 && check_context(c, err) < 0)
+        return -1;
+    return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, err) : 0;
+}
+
 int dt_config_settle_parallel(const struct dt_reading *r)
 {
-    struct dt_config *c = &r->draft->c;
     if (settle_degrees(r) < 0 || settle_sequence(r) < 0)
         return -1;
-    if (c->parallel.expert > 1 && c->has_model && check_experts(c, r->err) < 0)
-        return -1;
-    if (c->parallel.sequence && c->has_model && check_sequence(c, r->err) < 0)
-        return -1;
-    if ((c->parallel.tensor == 1 && c->parallel.pipeline == 1 && c->parallel.context == 1) ||
-        !c->has_model)
-        return 0;
-    if (c->parallel.tensor > 1 && check_tensor(c, r->err) < 0)
-        return -1;
-    if (c->parallel.pipeline > 1 && check_pipeline(c, r->err) < 0)
-        return -1;
-    if (c->parallel.context > 1 && check_context(c, r->err) < 0)
-        return -1;
-    return strcmp(c->train.device, "cuda") == 0 ? dt_config_check_gpu(c, r->err) : 0;
+    return dt_config_check_parallel(&r->draft->c, r->err);
 }
 
 const char *dt_config_left(const struct dt_config_parallel *p)

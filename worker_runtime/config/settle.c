@@ -76,6 +76,7 @@ void dt_config_draft_init(struct dt_config_draft *d)
     dt_zero_defaults(&d->c.zero);
     d->c.dpo.beta = DPO_BETA;
     d->c.data.shuffle = d->c.data.packing = true;
+    d->c.parallel.elastic = true;
     d->c.train.keep_last = 2;
     d->c.train.max_skipped_steps = MAX_SKIPPED_STEPS;
     d->c.train.deterministic = d->c.train.cuda_graphs = true;

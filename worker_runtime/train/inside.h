@@ -4,6 +4,7 @@
  *     train.c     the loop
  *     setup.c     makes and ends all of this
  *     parallel.c  how the ranks share the work; stages.c: the stages of a pipeline
+ *     next_mesh.c has a later world take another mesh, where the configured one does not fit
  *     base.c      has the frozen model where adapters are trained
  *     resume.c    finds what to go on from
  *     feed.c      brings samples
@@ -55,7 +56,8 @@ struct dt_agreement {
 };
 
 struct dt_trainer {
-    const struct dt_config *config;
+    const struct dt_config *config; /* that of the options, or OTHER */
+    struct dt_config other;         /* the same with another mesh; it owns nothing */
     const struct dt_train_options *options;
     struct dt_context *context;
     struct dt_coll *world; /* for what all ranks agree on */

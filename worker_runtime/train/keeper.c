@@ -36,7 +36,9 @@ static int choose(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     struct dt_vault_held own[DT_VAULT_HELD], *all;
-    dt_vault_list(k->vault, own, &t->warnings);
+    struct dt_buf unsaid = {0}; /* that steps of the configured mesh are of no use to another one */
+    dt_vault_list(k->vault, own, t->config == &t->other ? &unsaid : &t->warnings);
+    dt_buf_finish(&unsaid);
     all = calloc((size_t)t->ranks, sizeof own);
     int rc = all && k->last ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for lists of vaults");
     rc = dt_agree(t->world, rc, err);

@@ -1,59 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of this world share the work, as the configuration wants it. */
+/* How the ranks of this world share the work, as the configuration wants it or next_mesh.h says. */
 #include "worker_runtime/coll/agree.h"
 #include "worker_runtime/coll/backend.h"
 #include "worker_runtime/inside.h"
 #include "worker_runtime/model/lora_cut.h"
 #include "worker_runtime/train/inside.h"
+#include "worker_runtime/train/next_mesh.h"
 #include "worker_runtime/zero/update.h"
 
 #include <stdlib.h>
-
-/* What ranks of one team sum, they sum several times a block: over a network that is most of a
- * step. */
-static int check_hosts(const struct dt_trainer *t, struct dt_err *err)
-{
-    const struct dt_config_parallel *p = &t->config->parallel;
-    int tensor = p->tensor, pipeline = p->pipeline, context = p->context, expert = p->expert;
-    int local = dt_context_local_world(t->context);
-    const char *left =
-        tensor > 1 ? "what parallel.tensor leaves of the ranks" : "the number of ranks";
-    if (t->ranks % tensor)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: %d does not divide the number of ranks, %d: give "
-                          "another --nproc-per-node, or another parallel.tensor",
-                          tensor, t->ranks);
-    if (local % tensor)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.tensor: %d does not divide the number of this host's ranks, "
-                          "%d: those who share tensors are to be on one host; give another "
-                          "parallel.tensor",
-                          tensor, local);
-    if (t->ranks / tensor % expert || local / tensor % expert)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: %d does not divide %s, %d, and of "
-                          "this host's, %d: those who share experts are to be on one host; give "
-                          "another --nproc-per-node, or another parallel.expert",
-                          expert, left, t->ranks / tensor, local / tensor);
-    if (t->ranks / tensor % pipeline)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.pipeline: %d does not divide %s, %d: give another "
-                          "--nproc-per-node, or another parallel.pipeline",
-                          pipeline, left, t->ranks / tensor);
-    if (t->ranks / tensor / pipeline % context)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.context: %d does not divide %s, %d: give another "
-                          "--nproc-per-node, or another parallel.context",
-                          context, dt_config_left(p), t->ranks / tensor / pipeline);
-    if (t->ranks / tensor / pipeline / context % expert)
-        return dt_err_set(err, DT_E_USAGE,
-                          "parallel.expert: %d does not divide what %sparallel.pipeline and "
-                          "parallel.context leave of the ranks, %d: give another "
-                          "--nproc-per-node, or another parallel.expert",
-                          expert, tensor > 1 ? "parallel.tensor, " : "",
-                          t->ranks / tensor / pipeline / context);
-    return 0;
-}
 
 /* What all ranks have to have the same; TOLD: the value says something to a person. */
 struct alike {
@@ -99,7 +54,8 @@ static int check_mesh(struct dt_trainer *t, struct dt_err *err)
     const struct alike own[] = {
         {"parallel.tensor", p->tensor, true},          {"parallel.sequence", p->sequence, false},
         {"parallel.pipeline", p->pipeline, true},      {"parallel.context", p->context, true},
-        {"parallel.context_by", p->context_by, false}, {"parallel.expert", p->expert, true}};
+        {"parallel.context_by", p->context_by, false}, {"parallel.expert", p->expert, true},
+        {"parallel.elastic", p->elastic, false}};
     return check_alike(t, own, sizeof own / sizeof *own, err);
 }
 
@@ -165,8 +121,33 @@ static void open_context(struct dt_trainer *t)
                                    .by = t->config->parallel.context_by};
 }
 
+/* The mesh of T's configuration, be it another one by now: each rank looks at its own host. */
+static int check_ranks(struct dt_trainer *t, struct dt_err *err)
+{
+    const struct dt_config_parallel *p = &t->config->parallel;
+    if (p->tensor == 1 && p->pipeline == 1 && p->context == 1 && p->expert == 1)
+        return 0;
+    int rc = dt_next_mesh_fits(p, t->ranks, dt_context_local_world(t->context), err);
+    return dt_agree(t->world, rc, err);
+}
+
+static int settle_mesh(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_err why = {0};
+    if (check_mesh(t, err) < 0)
+        return -1;
+    if (check_ranks(t, &why) == 0)
+        return 0;
+    if (t->config->parallel.elastic && !dt_agree_is_lost(&why) && dt_next_mesh_take(t, &why) == 0)
+        return check_ranks(t, err);
+    *err = why;
+    return -1;
+}
+
 int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
 {
+    if (settle_mesh(t, err) < 0)
+        return -1;
     const struct dt_config_parallel *p = &t->config->parallel;
     int tensor = p->tensor, pipeline = p->pipeline, context = p->context, expert = p->expert;
     const struct dt_mesh_shape shape = {
@@ -175,11 +156,6 @@ int dt_parallel_open(struct dt_trainer *t, struct dt_err *err)
          [DT_MESH_CP] = context,
          [DT_MESH_EP] = expert,
          [DT_MESH_TP] = tensor}};
-    if (check_mesh(t, err) < 0)
-        return -1;
-    if ((tensor > 1 || pipeline > 1 || context > 1 || expert > 1) &&
-        dt_agree(t->world, check_hosts(t, err), err) < 0)
-        return -1;
     if (dt_mesh_open(&t->mesh, &shape, t->world, err) < 0)
         return -1;
     const struct dt_mesh_axis *axis = dt_trainer_tensor(t);

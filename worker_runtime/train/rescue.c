@@ -342,7 +342,10 @@ static int save_newest(struct remains *r, struct dt_kept_state *k, struct dt_err
 static int open_rescue(struct remains *r, struct dt_err *err)
 {
     const char *round = getenv("DTRUN_ROUND"), *run = getenv("TORCHELASTIC_RUN_ID");
-    r->t.config = r->o->config;
+    /* A note is left by ranks that have all of the model, in whatever mesh the run began. */
+    r->t.other = *r->o->config;
+    r->t.other.parallel.tensor = r->t.other.parallel.pipeline = r->t.other.parallel.expert = 1;
+    r->t.config = &r->t.other;
     r->run_id = run ? run : "";
     r->round = round ? strtoll(round, NULL, 10) : 0;
     if (dt_trainer_open_model(&r->t, err) < 0)

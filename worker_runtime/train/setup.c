@@ -636,11 +636,12 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
                              .ranks = dt_context_world(context),
                              .device = dt_context_device(context),
                              .page = dt_context_page(context)};
-    begin_state(t);
     dt_page_section(t->page, "setup");
-    if (dt_parallel_open(t, err) < 0 || dt_agree(t->world, open_inputs(t, err), err) < 0 ||
-        check_same_data(t, err) < 0 || find_start(t, &found, err) < 0 ||
-        find_weights(t, &found, err) < 0 ||
+    if (dt_parallel_open(t, err) < 0)
+        return -1;
+    begin_state(t);
+    if (dt_agree(t->world, open_inputs(t, err), err) < 0 || check_same_data(t, err) < 0 ||
+        find_start(t, &found, err) < 0 || find_weights(t, &found, err) < 0 ||
         dt_agree(t->world, settle_batch(t, goes_on(t, &found), err), err) < 0 ||
         dt_parallel_check(t, err) < 0)
         return -1;
@@ -650,6 +651,7 @@ int dt_trainer_open(struct dt_trainer *t, struct dt_context *context,
         dt_keeper_begin(t, err) < 0 || dt_agree(t->world, open_records(t, &found, err), err) < 0 ||
         dt_best_begin(t, err) < 0)
         return -1;
+    *t->options->batch_before = t->batch.train;
     say_warnings(t);
     introduce(t, &found);
     return 0;

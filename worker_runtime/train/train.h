@@ -20,6 +20,8 @@ struct dt_train_options {
     FILE *console;                     /* of rank 0; NULL: nothing */
     bool terminal;                     /* it is one: a progress bar too */
     const volatile sig_atomic_t *stop; /* not 0: finish the step, save, and return */
+    /* Samples of a step in the last world of this process that began; 0: there was none. */
+    int64_t *batch_before;
 };
 
 enum dt_train_end { DT_TRAIN_DONE, DT_TRAIN_STOPPED };

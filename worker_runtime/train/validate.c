@@ -82,7 +82,8 @@ int dt_validate_check(const struct dt_trainer *t, struct dt_err *err)
 static bool takes_all(const struct dt_trainer *t)
 {
     size_t all = dt_samples_count(t->validation_samples);
-    size_t micro = t->config->batch.micro_batch > 0 ? (size_t)t->config->batch.micro_batch : 1;
+    const struct dt_config_batch *written = &t->options->config->batch;
+    size_t micro = written->micro_batch > 0 ? (size_t)written->micro_batch : 1;
     size_t batches = (size_t)t->config->train.validation_batches;
     return batches > all / micro || batches * micro >= all;
 }
@@ -92,7 +93,7 @@ static bool takes_all(const struct dt_trainer *t)
  */
 uint32_t dt_validate_mark(const struct dt_trainer *t)
 {
-    const struct dt_config *c = t->config;
+    const struct dt_config *c = t->options->config;
     /* No gaps in it. */
     struct {
         uint64_t tokens, mark, positions, batches, micro, packed, dpo;

@@ -55,6 +55,19 @@ void dt_vault_close(struct dt_vault *v)
     free(v);
 }
 
+bool dt_vault_has_earlier(int64_t epoch)
+{
+    struct dt_vault_image own;
+    struct dt_vault_facts f;
+    bool has = false;
+    if (!dt_vault_image_open(&own, DT_VAULT_OWN_ENV, 0))
+        return false;
+    for (int n = 0; n < DT_VAULT_SLOTS; n++)
+        has = has || (dt_vault_image_facts(&own, n, &f) && f.epoch < epoch);
+    dt_vault_image_close(&own);
+    return has;
+}
+
 uint64_t dt_vault_job(const char *run_id, const char *meaning, const struct dt_unit *units,
                       size_t count, size_t state_size)
 {

@@ -37,6 +37,10 @@ struct dt_vault_options {
 struct dt_vault *dt_vault_open(const struct dt_vault_options *o, struct dt_err *err);
 void dt_vault_close(struct dt_vault *v); /* what it holds stays; NULL is fine */
 
+/* Whether this worker's file has a step of a world before that of EPOCH, of whatever mesh: as an
+ * agent makes the file, that world was one of the same job. */
+bool dt_vault_has_earlier(int64_t epoch);
+
 /* What an image must be of to be of use: the run, its model, what its numbers mean beside that
  * (MEANING, any text), and the size of the state that ranks share. */
 uint64_t dt_vault_job(const char *run_id, const char *meaning, const struct dt_unit *units,
