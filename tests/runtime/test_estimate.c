@@ -254,8 +254,8 @@ TEST(sixteen_bits_have_a_master_copy_beside_them)
     dt_config_finish(&c);
 }
 
-/* No rank sees another's copy. Gradients are widened a unit at a time for sums, where these are told
- * to be. */
+/* No rank sees another's copy. Gradients are widened a unit at a time for sums, where these are
+ * told to be. */
 TEST(gpus_compute_with_bfloat16_or_float)
 {
 #define ONE "{\"train_micro_batch_size_per_gpu\": 2, "
