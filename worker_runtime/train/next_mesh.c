@@ -131,7 +131,7 @@ static void say_shared(const struct dt_config_parallel *p, struct dt_buf *out)
                           rows[i].what, rows[i].by);
 }
 
-void dt_next_mesh_say(const struct dt_config *c, const struct dt_plan *p, struct dt_buf *out)
+static void say_taken(const struct dt_plan *p, struct dt_buf *out)
 {
     static const struct {
         const char *name;
@@ -140,13 +140,7 @@ void dt_next_mesh_say(const struct dt_config *c, const struct dt_plan *p, struct
                 {"pipeline", DT_MESH_PP},
                 {"context", DT_MESH_CP},
                 {"expert", DT_MESH_EP}};
-    int ranks = 1, shared = 1;
-    for (int dim = 0; dim < DT_MESH_DIMS; dim++)
-        ranks *= p->mesh.size[dim];
-    dt_buf_printf(out, "this world has %d rank%s, which cannot share ", ranks,
-                  ranks == 1 ? "" : "s");
-    say_shared(&c->parallel, out);
-    dt_buf_put_str(out, ": ");
+    int shared = 1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int size = p->mesh.size[rows[i].dim];
         if (size > 1)
@@ -155,7 +149,20 @@ void dt_next_mesh_say(const struct dt_config *c, const struct dt_plan *p, struct
     }
     if (p->mesh.size[DT_MESH_DP] > 1 || shared == 1)
         dt_buf_printf(out, "%sdata %d", shared > 1 ? ", " : "", p->mesh.size[DT_MESH_DP]);
-    dt_buf_put_str(out, " from here on");
+}
+
+void dt_next_mesh_say(const struct dt_config *c, const struct dt_plan *p, struct dt_buf *out)
+{
+    struct dt_buf shared = {0}, taken = {0};
+    int ranks = 1;
+    for (int dim = 0; dim < DT_MESH_DIMS; dim++)
+        ranks *= p->mesh.size[dim];
+    say_shared(&c->parallel, &shared);
+    say_taken(p, &taken);
+    dt_buf_printf(out, "this world has %d rank%s, which cannot share %s: %s from here on", ranks,
+                  ranks == 1 ? "" : "s", dt_buf_cstr(&shared), dt_buf_cstr(&taken));
+    dt_buf_finish(&shared);
+    dt_buf_finish(&taken);
 }
 
 /* -- what ranks know -------------------------------------------------------------------------- */
