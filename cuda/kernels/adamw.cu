@@ -5,6 +5,7 @@
  * by chance (ops/by_chance.h: the same bits as on a CPU). */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/parts.cuh"
 #include "worker_runtime/ops/by_chance.h"
 
 namespace
@@ -99,25 +100,11 @@ __device__ inline void move_at(size_t at, const step &a, const part<E> &s)
         *reinterpret_cast<together<E, COUNT> *>(s.params + at) = params;
 }
 
-/* The part that this block works on: the last one that begins with it, or before it. */
-template <class E> __device__ inline unsigned find(const table<E> &t)
-{
-    unsigned at = 0, end = t.parts;
-    while (end - at > 1) {
-        unsigned middle = (at + end) / 2;
-        if (t.part_of[middle].first <= blockIdx.x)
-            at = middle;
-        else
-            end = middle;
-    }
-    return at;
-}
-
 template <class E>
 __global__ void __launch_bounds__(THREADS) adamw(const __grid_constant__ table<E> t)
 {
     constexpr int COUNT = 4;
-    const part<E> &s = t.part_of[find(t)];
+    const part<E> &s = t.part_of[dt_part_of_block(t)];
     size_t from = static_cast<size_t>(blockIdx.x - s.first) * BLOCK;
     size_t to = s.n - from < BLOCK ? s.n : from + BLOCK;
     size_t whole = s.aligned ? to - (to - from) % COUNT : from;

@@ -5,6 +5,7 @@
  * difference, nor what stands beside it in the launch. The host waits once for all parts. */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/parts.cuh"
 
 #include <string.h>
 
@@ -43,25 +44,11 @@ __device__ inline double join(double x)
     return sums[0];
 }
 
-/* The part that this block works on: the last one that begins with it, or before it. */
-template <class E> __device__ inline unsigned find(const table<E> &t)
-{
-    unsigned at = 0, end = t.parts;
-    while (end - at > 1) {
-        unsigned middle = (at + end) / 2;
-        if (t.part_of[middle].first <= blockIdx.x)
-            at = middle;
-        else
-            end = middle;
-    }
-    return at;
-}
-
 template <class E>
 __global__ void __launch_bounds__(THREADS)
     sum_piece(const __grid_constant__ table<E> t, double *sums)
 {
-    const part<E> &p = t.part_of[find(t)];
+    const part<E> &p = t.part_of[dt_part_of_block(t)];
     size_t from = static_cast<size_t>(blockIdx.x - p.first) * PIECE;
     size_t to = p.n - from < PIECE ? p.n : from + PIECE;
     double sum[LANES] = {};
