@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-/* Keys and values of a position, side by side. */
-static size_t pair(const struct dt_block *b)
-{
-    return 2 * b->shape->kv_heads * b->shape->head_dim;
-}
-
 static size_t elem_of(const struct dt_block *b)
 {
     return dt_dtype_size(b->ops->elem);
@@ -19,12 +13,7 @@ static size_t elem_of(const struct dt_block *b)
 /* Numbers that a rank has of such. */
 static size_t own_numbers(const struct dt_block *b)
 {
-    return b->rows * pair(b);
-}
-
-static size_t rows_before(const struct dt_block *b, size_t piece)
-{
-    return piece * b->batch * dt_pieces_length(&b->pieces);
+    return b->rows * dt_spread_pair(b);
 }
 
 /* Whose keys and values are here at that STEP. */
@@ -37,7 +26,7 @@ static size_t owner_at(const struct dt_block *b, size_t step)
 static struct dt_attention meeting(const struct dt_block *b, const struct dt_attention *a, size_t i,
                                    size_t owner, size_t j, const char *pairs)
 {
-    size_t rows = rows_before(b, i), elem = elem_of(b);
+    size_t rows = dt_spread_rows_before(b, i), elem = elem_of(b);
     struct dt_attention one = *a;
     one.queries = dt_pieces_length(&b->pieces);
     one.first = dt_pieces_first(&b->pieces, b->pieces.rank, i);
@@ -45,9 +34,9 @@ static struct dt_attention meeting(const struct dt_block *b, const struct dt_att
     one.keys_from = dt_pieces_first(&b->pieces, owner, j);
     one.keys_to = one.keys_from + dt_pieces_length(&b->pieces);
     one.q = (const char *)a->q + rows * a->q_stride * elem;
-    one.k = pairs + rows_before(b, j) * pair(b) * elem;
-    one.v = (const char *)one.k + pair(b) / 2 * elem;
-    one.k_stride = one.v_stride = pair(b);
+    one.k = pairs + dt_spread_rows_before(b, j) * dt_spread_pair(b) * elem;
+    one.v = (const char *)one.k + dt_spread_pair(b) / 2 * elem;
+    one.k_stride = one.v_stride = dt_spread_pair(b);
     one.logsum = a->logsum + rows * a->heads;
     return one;
 }
@@ -70,7 +59,7 @@ static void step_forward(const struct dt_block *b, const struct dt_attention *a,
     for (size_t n = 0; n < pieces * pieces; n++) {
         size_t i = n / pieces, j = n % pieces;
         struct dt_attention one = meeting(b, a, i, owner_at(b, step), j, pairs);
-        size_t at = rows_before(b, i) * a->out_stride * elem_of(b);
+        size_t at = dt_spread_rows_before(b, i) * a->out_stride * elem_of(b);
         one.joins = step > 0 || j > 0;
         if (!is_behind(&one))
             b->ops->attention_forward(&one, (char *)b->kept->attended + at, b->stream);
@@ -97,14 +86,14 @@ static void step_backward(const struct dt_block *b, const struct dt_attention *a
 {
     size_t pieces = dt_pieces_count(&b->pieces), elem = elem_of(b);
     for (size_t n = 0; n < pieces * pieces; n++) {
-        size_t i = n / pieces, j = n % pieces, rows = rows_before(b, i);
+        size_t i = n / pieces, j = n % pieces, rows = dt_spread_rows_before(b, i);
         struct dt_attention one = meeting(b, a, i, owner_at(b, step), j, pairs);
         size_t at = rows * a->out_stride * elem;
-        char *dk = dpairs + rows_before(b, j) * pair(b) * elem;
+        char *dk = dpairs + dt_spread_rows_before(b, j) * dt_spread_pair(b) * elem;
         one.joins = true;
         if (!is_behind(&one))
             b->ops->attention_backward(&one, dq + rows * a->q_stride * elem, dk,
-                                       dk + pair(b) / 2 * elem,
+                                       dk + dt_spread_pair(b) / 2 * elem,
                                        (const char *)b->kept->attended + at, dout + at, b->stream);
     }
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/model/spread.h"
 
-/* Keys and values of a position, side by side. */
-static size_t pair(const struct dt_block *b)
+size_t dt_spread_pair(const struct dt_block *b)
 {
     return 2 * b->shape->kv_heads * b->shape->head_dim;
 }
@@ -30,12 +29,12 @@ void dt_spread_reorder(const struct dt_block *b, size_t width, dt_elem *by_rank,
 
 static size_t all_pairs(const struct dt_block *b)
 {
-    return b->batch * b->pieces.positions * pair(b);
+    return b->batch * b->pieces.positions * dt_spread_pair(b);
 }
 
 void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to)
 {
-    size_t half = pair(b) / 2;
+    size_t half = dt_spread_pair(b) / 2;
     b->ops->copy_rows(b->rows, half, to, 2 * half, a->k, a->k_stride, b->stream);
     b->ops->copy_rows(b->rows, half, to + half * elem_of(b), 2 * half, a->v, a->v_stride,
                       b->stream);
@@ -44,7 +43,7 @@ void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char
 void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
                       const char *from)
 {
-    size_t half = pair(b) / 2;
+    size_t half = dt_spread_pair(b) / 2;
     char *dk = (char *)dqkv + a->heads * a->head_dim * elem_of(b), *dv = dk + half * elem_of(b);
     b->ops->copy_rows(b->rows, half, dk, a->k_stride, from, 2 * half, b->stream);
     b->ops->copy_rows(b->rows, half, dv, a->v_stride, from + half * elem_of(b), 2 * half,
@@ -54,19 +53,19 @@ void dt_spread_unpack(const struct dt_block *b, const struct dt_attention *a, dt
 /* This rank's place among pairs as ranks have them. */
 static char *own_pairs(const struct dt_block *b)
 {
-    return (char *)b->scratch->ranks_pairs + b->pieces.rank * b->rows * pair(b) * elem_of(b);
+    return (char *)b->scratch->ranks_pairs +
+           b->pieces.rank * b->rows * dt_spread_pair(b) * elem_of(b);
 }
 
 static void gather(const struct dt_block *b, const struct dt_attention *a)
 {
     const struct dt_scratch *s = b->scratch;
     dt_spread_pack(b, a, own_pairs(b));
-    dt_team_gather(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
-    dt_spread_reorder(b, pair(b), s->ranks_pairs, s->pairs, true);
+    dt_team_gather(b->context, s->ranks_pairs, b->rows * dt_spread_pair(b), b->ops->elem);
+    dt_spread_reorder(b, dt_spread_pair(b), s->ranks_pairs, s->pairs, true);
 }
 
-/* Rows of a piece that others stand before. */
-static size_t rows_before(const struct dt_block *b, size_t piece)
+size_t dt_spread_rows_before(const struct dt_block *b, size_t piece)
 {
     return piece * b->batch * dt_pieces_length(&b->pieces);
 }
@@ -75,7 +74,7 @@ static size_t rows_before(const struct dt_block *b, size_t piece)
 static struct dt_attention of_piece(const struct dt_block *b, const struct dt_attention *a,
                                     size_t i)
 {
-    size_t rows = rows_before(b, i), elem = elem_of(b);
+    size_t rows = dt_spread_rows_before(b, i), elem = elem_of(b);
     const char *pairs = b->scratch->pairs;
     struct dt_attention one = *a;
     one.queries = dt_pieces_length(&b->pieces);
@@ -83,8 +82,8 @@ static struct dt_attention of_piece(const struct dt_block *b, const struct dt_at
     one.first = dt_pieces_first(&b->pieces, b->pieces.rank, i);
     one.q = (const char *)a->q + rows * a->q_stride * elem;
     one.k = pairs;
-    one.v = pairs + pair(b) / 2 * elem;
-    one.k_stride = one.v_stride = pair(b);
+    one.v = pairs + dt_spread_pair(b) / 2 * elem;
+    one.k_stride = one.v_stride = dt_spread_pair(b);
     one.logsum = a->logsum + rows * a->heads;
     return one;
 }
@@ -94,7 +93,7 @@ void dt_spread_forward(const struct dt_block *b, const struct dt_attention *a)
     gather(b, a);
     for (size_t i = 0; i < dt_pieces_count(&b->pieces); i++) {
         struct dt_attention one = of_piece(b, a, i);
-        size_t at = rows_before(b, i) * a->out_stride * elem_of(b);
+        size_t at = dt_spread_rows_before(b, i) * a->out_stride * elem_of(b);
         b->ops->attention_forward(&one, (char *)b->kept->attended + at, b->stream);
     }
 }
@@ -104,10 +103,10 @@ static void piece_backward(const struct dt_block *b, const struct dt_attention *
                            char *dq, char *dpairs, const char *dout)
 {
     struct dt_attention one = of_piece(b, a, i);
-    size_t elem = elem_of(b), rows = rows_before(b, i), at = rows * a->out_stride * elem;
+    size_t elem = elem_of(b), rows = dt_spread_rows_before(b, i), at = rows * a->out_stride * elem;
     b->ops->attention_backward(&one, dq + rows * a->q_stride * elem, dpairs,
-                               dpairs + pair(b) / 2 * elem, (const char *)b->kept->attended + at,
-                               dout + at, b->stream);
+                               dpairs + dt_spread_pair(b) / 2 * elem,
+                               (const char *)b->kept->attended + at, dout + at, b->stream);
 }
 
 void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, dt_elem *dqkv,
@@ -119,7 +118,7 @@ void dt_spread_backward(const struct dt_block *b, const struct dt_attention *a, 
     piece_backward(b, a, 0, dq, s->dpairs, dout);
     piece_backward(b, a, 1, dq, s->ranks_pairs, dout);
     b->ops->add(all_pairs(b), s->dpairs, s->ranks_pairs, b->stream);
-    dt_spread_reorder(b, pair(b), s->ranks_pairs, s->dpairs, false);
-    dt_team_scatter(b->context, s->ranks_pairs, b->rows * pair(b), b->ops->elem);
+    dt_spread_reorder(b, dt_spread_pair(b), s->ranks_pairs, s->dpairs, false);
+    dt_team_scatter(b->context, s->ranks_pairs, b->rows * dt_spread_pair(b), b->ops->elem);
     dt_spread_unpack(b, a, dqkv, own_pairs(b));
 }

@@ -7,6 +7,10 @@
 
 #include "worker_runtime/model/block.h"
 
+/* Numbers of a position's keys and values together. */
+size_t dt_spread_pair(const struct dt_block *b);
+/* Rows of this rank that stand before those of its piece number PIECE. */
+size_t dt_spread_rows_before(const struct dt_block *b, size_t piece);
 /* This rank's keys and values, each position's side by side, out of rows in which more stands; and
  * gradients of them, back into such, DQKV. */
 void dt_spread_pack(const struct dt_block *b, const struct dt_attention *a, char *to);
