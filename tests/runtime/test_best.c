@@ -148,7 +148,9 @@ static void comes_back_to_its_best(struct rank_self *me)
     struct actor a;
     open_actor(&a, me);
     struct dt_config c = {.train = {.keep_best = true, .patience = 3, .save_dir = a.saves}};
+    struct dt_train_options o = {.config = &c};
     a.t.config = &c;
+    a.t.options = &o;
     a.t.state = (struct dt_ckpt_state){.step = 5, .best = {.validated = 5, .step = 5, .loss = 1}};
     CHECK_OK(dt_saver_begin(&a.t, &err), err);
     CHECK_OK(dt_saver_finish(&a.t, &err), err);
@@ -177,11 +179,14 @@ TEST(the_best_step_is_not_compared_with_itself)
 }
 
 /* Of 9 samples a validation takes C's validation_batches times MICRO, which follows from the world
- * where C does not say it. */
+ * where C does not say it, and the configuration of a next mesh says it where C does not. */
 static uint32_t mark_in(int64_t micro, const struct dt_config *c)
 {
     struct dt_err err = {0};
-    struct dt_trainer t = {.config = c, .batch = {.micro = micro}};
+    struct dt_config next = *c;
+    next.batch.micro_batch = micro;
+    struct dt_train_options o = {.config = c};
+    struct dt_trainer t = {.options = &o, .config = &next, .batch = {.micro = micro}};
     t.validation = dt_tokens_open(at("validation"), 2, 100, &err);
     CHECK_OK(t.validation ? 0 : -1, err);
     t.validation_samples = dt_samples_open(t.validation, c->data.positions, false, &err);
