@@ -18,7 +18,8 @@
  *   are 0, as they are there.
  *
  * Other settings: DT_EMULATOR_LAZY (stream.h), DT_EMULATOR_MEMORY and DT_EMULATOR_DEVICES
- * (runtime.cc), DT_EMULATOR_NCCL_POLLS (nccl.cc), DT_EMULATOR_NO_KEYS (memory.cc).
+ * (runtime.cc), DT_EMULATOR_NCCL_POLLS (nccl.cc), DT_EMULATOR_NO_KEYS and DT_EMULATOR_LEAVES_OPEN
+ * (memory.cc).
  *
  * Nothing here says anything about speed. */
 #ifndef DT_TESTS_GPU_EMULATOR_H

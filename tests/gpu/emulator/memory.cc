@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protection keys make "may touch" a property of the thread that costs nothing to change; where
  * the processor has none, or with DT_EMULATOR_NO_KEYS=1, the pages are opened for all threads as
- * long as one is the device. */
+ * long as one is the device. That takes half of the time of a whole run: with
+ * DT_EMULATOR_LEAVES_OPEN=N they are closed behind each Nth piece of work alone, so that what a
+ * host touches again and again is still told. */
 #include "tests/gpu/emulator/memory.h"
 
 #include <map>
@@ -28,7 +30,11 @@ struct device_memory {
     std::mutex lock;
     unsigned char *begin = nullptr, *next = nullptr;
     int key = -1;
-    int open = 0; /* without keys: how many threads are the device */
+    /* Without keys: how many threads are the device, whether pages are open, and how often they
+     * were left open. */
+    int working = 0;
+    bool open = false;
+    size_t left_open = 0;
     size_t used = 0;
     std::map<const unsigned char *, allocation> live;
     std::map<const unsigned char *, size_t> pinned;
@@ -46,6 +52,7 @@ struct device_memory {
     }
     void allow(bool touch)
     {
+        open = touch;
         for (auto &a : live)
             mprotect(a.second.pages, a.second.page_bytes,
                      touch ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -71,7 +78,7 @@ device_work::device_work()
         return;
     }
     std::lock_guard<std::mutex> hold(m.lock);
-    if (m.open++ == 0)
+    if (m.working++ == 0 && !m.open)
         m.allow(true);
 }
 
@@ -85,8 +92,11 @@ device_work::~device_work()
         return;
     }
     std::lock_guard<std::mutex> hold(m.lock);
-    if (--m.open == 0)
-        m.allow(false);
+    static const size_t leaves_open = number_from("DT_EMULATOR_LEAVES_OPEN", 1);
+    if (--m.working > 0 || ++m.left_open < leaves_open)
+        return;
+    m.left_open = 0;
+    m.allow(false);
 }
 
 size_t number_from(const char *variable, size_t otherwise)
@@ -122,9 +132,9 @@ static unsigned char *map_pages(device_memory &m, size_t bytes, allocation *a)
     if (a->page_bytes + PAGE > size_t(m.begin + RANGE - m.next))
         return nullptr;
     int rights = PROT_READ | PROT_WRITE;
-    int rc = m.key >= 0    ? pkey_mprotect(a->pages, a->page_bytes, rights, m.key)
-             : m.open == 0 ? 0
-                           : mprotect(a->pages, a->page_bytes, rights);
+    int rc = m.key >= 0 ? pkey_mprotect(a->pages, a->page_bytes, rights, m.key)
+             : !m.open  ? 0
+                        : mprotect(a->pages, a->page_bytes, rights);
     if (rc != 0)
         return nullptr;
     m.next += a->page_bytes + PAGE;
