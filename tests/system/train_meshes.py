@@ -29,7 +29,12 @@ def drawn(chance, dims):
 def parallel_of(chance, sizes):
     parallel = {dim: size for dim, size in sizes.items() if dim != "data"}
     if sizes["pipeline"] > 1:
-        parallel["schedule"] = chance.choice(("1f1b", "gpipe", "interleaved") if sizes["pipeline"] == 2 else ("1f1b", "gpipe"))
+        orders = ["1f1b", "gpipe"]
+        if sizes["pipeline"] == 2:
+            orders.append("interleaved")
+        if "expert" not in sizes:
+            orders.append("zb-h1")
+        parallel["schedule"] = chance.choice(orders)
     if parallel.get("schedule") == "interleaved":
         parallel["chunks"] = 2  # a block each
     if sizes["context"] > 1:
