@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define JOB 5
+#define WHOSE ((struct dt_vault_whose){5, 6})
 #define MOST 32768 /* bytes of the image that are used, at most */
 
 static uint8_t sealed[MOST];
@@ -19,7 +19,7 @@ static struct dt_vault_extent extent;
 
 static void make(struct dt_vault_image *i)
 {
-    const struct dt_vault_facts f = {.job = JOB,
+    const struct dt_vault_facts f = {.whose = WHOSE,
                                      .epoch = 2,
                                      .step = 9,
                                      .world = 3,
@@ -79,10 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(image, sealed, extent.all);
     size_t len = change(image, data, size);
     FUZZ_CHECK(ftruncate(i.fd, 0) == 0 && pwrite(i.fd, image, len, 0) == (ssize_t)len);
-    bool found = dt_vault_image_look(&i, 0, JOB, &f, &why);
+    bool found = dt_vault_image_look(&i, 0, WHOSE, &f, &why);
     FUZZ_CHECK(found == is_whole(image, len));
     FUZZ_CHECK(!found || (f.step == 9 && f.shard == 512));
-    FUZZ_CHECK(!dt_vault_image_look(&i, 1, JOB, &f, &why));
+    FUZZ_CHECK(!dt_vault_image_look(&i, 1, WHOSE, &f, &why));
     int room = dt_vault_image_room(&i, &f);
     FUZZ_CHECK(room == 0 || room == 1);
     dt_vault_image_close(&i);

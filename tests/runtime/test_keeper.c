@@ -10,7 +10,7 @@ static struct dt_unit unit = {"u", params, 1};
 static uint64_t job(const struct dt_config *c, const struct dt_lora *l, const char *base)
 {
     struct dt_trainer t = {.config = c, .saved = {.lora = l}, .units = &unit, .unit_count = 1};
-    return dt_keeper_job(&t, "run", base);
+    return dt_keeper_whose(&t, "run", base).job;
 }
 
 TEST(steps_of_adapters_count_beside_the_same_base_alone)
@@ -40,7 +40,7 @@ TEST(steps_of_adapters_count_with_the_same_shares_of_layers_alone)
 }
 
 /* Two stages of a model as C has it, whose blocks begin on the second at *SECOND. */
-static uint64_t job_of_stages(const struct dt_config *c, size_t *second)
+static struct dt_vault_whose whose_of_stages(const struct dt_config *c, size_t *second)
 {
     struct dt_tensor *all[2] = {0};
     struct dt_stage *stages;
@@ -51,11 +51,19 @@ static uint64_t job_of_stages(const struct dt_config *c, size_t *second)
     t.unit_count = dt_shape_unit_count(&c->model.shape);
     CHECK_OK(dt_stages_split(c, &stages, &err), err);
     *second = stages[1].chunk[0].first;
-    uint64_t job = dt_keeper_job(&t, "run", NULL);
-    CHECK(job != 0);
+    struct dt_vault_whose whose = dt_keeper_whose(&t, "run", NULL);
+    CHECK(whose.job != 0 && whose.mesh != 0);
+    t.all_parts = NULL;
+    t.parts = NULL;
+    CHECK_OK(dt_shape_units(&c->model.shape, t.saved.tensors, &t.units, &t.params, &err), err);
+    struct dt_vault_whose alone = dt_keeper_whose(&t, "run", NULL);
+    CHECK(alone.job == whose.job);
+    CHECK_EQ(alone.mesh, 0);
+    free(t.units);
+    free(t.params);
     free(stages);
     free(t.saved.tensors);
-    return job;
+    return whose;
 }
 
 TEST(steps_of_stages_count_with_the_same_blocks_alone)
@@ -72,13 +80,14 @@ TEST(steps_of_stages_count_with_the_same_blocks_alone)
         .data.positions = 32,
         .parallel = {.tensor = 1, .pipeline = 2, .context = 1, .schedule = DT_PIPE_1F1B}};
     size_t was, now;
-    uint64_t job = job_of_stages(&c, &was);
-    CHECK(job_of_stages(&c, &now) == job);
+    const struct dt_vault_whose whose = whose_of_stages(&c, &was);
+    CHECK(whose_of_stages(&c, &now).mesh == whose.mesh);
     c.model.recompute = true;
-    uint64_t again = job_of_stages(&c, &now);
+    const struct dt_vault_whose again = whose_of_stages(&c, &now);
+    CHECK(again.job == whose.job);
     CHECK(now != was);
-    CHECK(again != job);
+    CHECK(again.mesh != whose.mesh);
     c.parallel.schedule = DT_PIPE_INTERLEAVED;
     c.parallel.chunks = 2;
-    CHECK(job_of_stages(&c, &now) != again);
+    CHECK(whose_of_stages(&c, &now).mesh != again.mesh);
 }

@@ -26,13 +26,17 @@ static uint64_t job(void)
     return dt_vault_job("run", "", units, 1, sizeof(int));
 }
 
-static struct dt_vault *open_at(int64_t epoch)
+static struct dt_vault *open_as(const struct dt_vault_options *o)
 {
-    struct dt_vault_options o = {.job = job(), .world = 1, .epoch = epoch};
     struct dt_err err = {0};
-    struct dt_vault *v = dt_vault_open(&o, &err);
+    struct dt_vault *v = dt_vault_open(o, &err);
     CHECK(v != NULL);
     return v;
+}
+
+static struct dt_vault *open_at(int64_t epoch)
+{
+    return open_as(&(struct dt_vault_options){.whose.job = job(), .world = 1, .epoch = epoch});
 }
 
 /* "0.4 0.5 " for steps 4 and 5 of world 0, in the order of slots. */
@@ -209,6 +213,41 @@ TEST(damage_is_told_and_steps_of_others_do_not_count)
     CHECK(dt_vault_job("run", "", other_name, 1, sizeof(int)) != job());
     CHECK(dt_vault_job("run", "", other_size, 1, sizeof(int)) != job());
     CHECK(dt_vault_job("run", "", units, 1, sizeof(int) + 1) != job());
+}
+
+TEST(steps_of_another_mesh_do_not_count_and_are_no_news_where_meshes_change)
+{
+    static const struct {
+        struct dt_vault_whose add;
+        bool meshes;
+        const char *said;
+    } rows[] = {
+        {{0, 0}, true, ""},
+        {{0, 1}, true, ""},
+        {{0, 1}, false, "a step in the vault of rank 0 is of no use: it is of another mesh\n"},
+        {{1, 1},
+         true,
+         "a step in the vault of rank 0 is of no use: it is of another job or model\n"},
+    };
+    struct bench b = open_bench();
+    make_file(DT_VAULT_OWN_ENV);
+    struct dt_vault *first = open_at(0);
+    keep(first, &b, 1);
+    dt_vault_close(first);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("%zu", i);
+        struct dt_vault_held held[DT_VAULT_HELD];
+        struct dt_buf said = {0};
+        const struct dt_vault_whose *add = &rows[i].add;
+        struct dt_vault *v = open_as(&(struct dt_vault_options){
+            .whose = {job() + add->job, add->mesh}, .world = 1, .meshes = rows[i].meshes});
+        dt_vault_list(v, held, &said);
+        CHECK_EQ(held[0].source, add->job || add->mesh ? DT_VAULT_NOTHING : DT_VAULT_OWN_MEMORY);
+        CHECK_STR(dt_buf_cstr(&said), rows[i].said);
+        dt_buf_finish(&said);
+        dt_vault_close(v);
+    }
+    close_bench(&b);
 }
 
 TEST(more_than_is_left_is_refused_before_it_is_taken)

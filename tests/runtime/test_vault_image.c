@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define JOB 77
+#define WHOSE ((struct dt_vault_whose){77, 78})
 #define SHARD 4096 /* floats; with STATE the body has three blocks of a small kind */
 #define STATE 100
 
@@ -33,7 +33,7 @@ static struct dt_vault_image open_image(void)
 
 static struct dt_vault_facts facts_of(int64_t epoch, int64_t step)
 {
-    return (struct dt_vault_facts){.job = JOB,
+    return (struct dt_vault_facts){.whose = WHOSE,
                                    .epoch = epoch,
                                    .step = step,
                                    .world = 2,
@@ -60,11 +60,11 @@ static void write_step(struct dt_vault_image *i, int slot, int64_t epoch, int64_
     dt_vault_image_seal(i, slot);
 }
 
-static const char *look(struct dt_vault_image *i, int slot, uint64_t job)
+static const char *look(struct dt_vault_image *i, int slot, struct dt_vault_whose whose)
 {
     static struct dt_err why;
     struct dt_vault_facts f;
-    return dt_vault_image_look(i, slot, job, &f, &why) ? "whole" : why.text;
+    return dt_vault_image_look(i, slot, whose, &f, &why) ? "whole" : why.text;
 }
 
 TEST(what_was_sealed_is_found_by_who_comes_later)
@@ -72,13 +72,13 @@ TEST(what_was_sealed_is_found_by_who_comes_later)
     struct dt_vault_image i = open_image(), later;
     struct dt_vault_facts f;
     struct dt_err why;
-    CHECK_STR(look(&i, 0, JOB), "");
+    CHECK_STR(look(&i, 0, WHOSE), "");
     write_step(&i, 0, 3, 7);
     write_step(&i, 1, 3, 8);
     dt_vault_image_close(&i);
     CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV, 0));
     for (int slot = 0; slot < DT_VAULT_SLOTS; slot++) {
-        CHECK(dt_vault_image_look(&later, slot, JOB, &f, &why));
+        CHECK(dt_vault_image_look(&later, slot, WHOSE, &f, &why));
         CHECK_EQ(f.step, 7 + slot);
         CHECK_EQ(f.epoch, 3);
         CHECK_EQ(dt_vault_slot_state(&later.slot[slot])[STATE - 1], 7 + slot);
@@ -94,8 +94,8 @@ TEST(a_slot_that_is_being_written_counts_for_nothing_and_the_other_stays)
     write_step(&i, 0, 0, 0);
     write_step(&i, 1, 0, 1);
     put(&i, 0, &f, 2);
-    CHECK_STR(look(&i, 0, JOB), "");
-    CHECK_STR(look(&i, 1, JOB), "whole");
+    CHECK_STR(look(&i, 0, WHOSE), "");
+    CHECK_STR(look(&i, 1, WHOSE), "whole");
     dt_vault_image_close(&i);
 }
 
@@ -110,29 +110,30 @@ TEST(no_byte_can_change_unnoticed)
             n = i.slot[0].extent.body_at; /* what was told, and padding */
         CHECK_ROW("byte %zu", n);
         at[n] ^= 0x10;
-        CHECK(strcmp(look(&i, 0, JOB), "whole") != 0);
+        CHECK(strcmp(look(&i, 0, WHOSE), "whole") != 0);
         if (!i.slot[0].at) /* who found damage lets go of it */
             CHECK((at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, i.fd, 0)) !=
                   MAP_FAILED);
         at[n] ^= 0x10;
-        CHECK_STR(look(&i, 0, JOB), "whole");
+        CHECK_STR(look(&i, 0, WHOSE), "whole");
         at = i.slot[0].at;
     }
     dt_vault_image_close(&i);
 }
 
-TEST(another_job_and_a_file_that_was_cut_are_told)
+TEST(another_job_or_mesh_and_a_file_that_was_cut_are_told)
 {
     struct dt_vault_image i = open_image(), later;
     write_step(&i, 0, 0, 5);
     size_t all = i.slot[0].extent.all;
-    CHECK_STR(look(&i, 0, JOB + 1), "it is of another job or model");
+    CHECK_STR(look(&i, 0, (struct dt_vault_whose){76, 78}), "it is of another job or model");
+    CHECK_STR(look(&i, 0, (struct dt_vault_whose){77, 0}), "it is of another mesh");
     dt_vault_image_close(&i);
     for (size_t left = all - 1; left > 0; left /= 2) {
         CHECK_ROW("%zu bytes", left);
         CHECK(dt_vault_image_open(&later, DT_VAULT_OWN_ENV, 0));
         CHECK_EQ(ftruncate(later.fd, (off_t)left), 0);
-        CHECK_STR(look(&later, 0, JOB),
+        CHECK_STR(look(&later, 0, WHOSE),
                   left >= sizeof(struct dt_vault_header) ? "it is cut off" : "");
         dt_vault_image_close(&later);
     }
@@ -212,7 +213,7 @@ TEST(a_copy_is_sealed_when_it_is_the_same)
         memcpy(copy.slot[1].at + at, from->at + at, from->extent.all - at);
         copy.slot[1].at[from->extent.all - 1] ^= torn;
         CHECK_EQ(dt_vault_image_seal_copy(&copy, 1, seal, NULL), -torn);
-        CHECK_STR(look(&copy, 1, JOB), torn ? "" : "whole");
+        CHECK_STR(look(&copy, 1, WHOSE), torn ? "" : "whole");
     }
     dt_vault_image_close(&i);
     dt_vault_image_close(&copy);
@@ -233,7 +234,7 @@ TEST(images_of_one_file_do_not_touch_each_other)
             struct dt_vault_facts f = {.epoch = -1};
             bool emptied = n == 1 && slot == 0;
             CHECK_ROW("image %d, slot %d", n, slot);
-            CHECK_STR(look(&i[n], slot, JOB), emptied ? "" : "whole");
+            CHECK_STR(look(&i[n], slot, WHOSE), emptied ? "" : "whole");
             CHECK_EQ(dt_vault_image_facts(&i[n], slot, &f), !emptied);
             CHECK_EQ(f.epoch, emptied ? -1 : n);
         }
@@ -257,7 +258,7 @@ TEST(a_smaller_step_gives_memory_back)
     dt_vault_image_empty(&i, 1);
     fstat(i.fd, &none);
     CHECK_EQ(none.st_blocks, 0);
-    CHECK_STR(look(&i, 1, JOB), "");
+    CHECK_STR(look(&i, 1, WHOSE), "");
     dt_vault_image_close(&i);
 }
 

@@ -12,7 +12,7 @@
 
 #define RANKS 5
 #define SHARD ((uint64_t)500000) /* floats in an array: a copy is more than one chunk */
-#define JOB 77
+#define WHOSE ((struct dt_vault_whose){77, 78})
 #define LONG (600 * DT_SECOND) /* that only a hang reaches */
 
 struct rank {
@@ -30,7 +30,7 @@ static struct dt_vault_image open_image(void)
 
 static struct dt_vault_facts facts(int rank, int world, int64_t step)
 {
-    return (struct dt_vault_facts){.job = JOB,
+    return (struct dt_vault_facts){.whose = WHOSE,
                                    .epoch = 2,
                                    .step = step,
                                    .world = world,
@@ -69,7 +69,7 @@ static int64_t newest(struct dt_vault_image *image, int rank)
     struct dt_err why = {0};
     int64_t step = -1;
     for (int n = 0; n < DT_VAULT_SLOTS; n++) {
-        if (!dt_vault_image_look(image, n, JOB, &f, &why) || f.rank != rank || f.step <= step)
+        if (!dt_vault_image_look(image, n, WHOSE, &f, &why) || f.rank != rank || f.step <= step)
             continue;
         step = f.step;
         for (int which = 0; which < 3; which++)
@@ -209,7 +209,8 @@ static const struct wrong {
     const char *what;
     struct dt_vault_facts add; /* to what would be right */
 } wrongs[] = {
-    {"of another job", {.job = 1}},
+    {"of another job", {.whose.job = 1}},
+    {"of another mesh", {.whose.mesh = 1}},
     {"of another world of the job", {.epoch = 1}},
     {"of a world of another size", {.world = 1}},
     {"of another rank", {.rank = 1}},
@@ -227,7 +228,8 @@ TEST(a_copy_that_is_not_what_is_expected_is_not_taken)
         struct dt_vault_facts f = facts(0, 2, 1);
         CHECK_ROW("%s", wrongs[i].what);
         open_ranks(all, host, 2);
-        f.job += add->job;
+        f.whose.job += add->whose.job;
+        f.whose.mesh += add->whose.mesh;
         f.epoch += add->epoch;
         f.world += add->world;
         f.rank += add->rank;
@@ -291,7 +293,8 @@ static const struct noise {
     {"a head of no bytes", 1, 0, "0 bytes came where"},
     {"a head that is cut off", 1, 40, "40 bytes came where"},
     {"a head of another size", 1, 4096, "4096 bytes came where"},
-    {"a head of noise", 1, 96, "a copy of rank 1: what came is no copy of its part"},
+    {"a head of noise", 1, 2 * sizeof(uint64_t) + sizeof(struct dt_vault_facts),
+     "a copy of rank 1: what came is no copy of its part"},
     {"a reply to nothing", 3, 24, "a copy for rank 1: it has taken another copy than it was sent"},
 };
 

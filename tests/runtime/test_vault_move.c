@@ -96,7 +96,7 @@ static void fill(const char *name, int shard, int old)
     struct dt_layout l = cut(old);
     struct dt_vault_image i;
     struct dt_stretch s;
-    struct dt_vault_facts f = {.job = JOB,
+    struct dt_vault_facts f = {.whose.job = JOB,
                                .epoch = EPOCH,
                                .step = STEP,
                                .world = old,
@@ -126,8 +126,11 @@ static void make_file(const char *name)
 
 static struct dt_vault *open_vault(const struct rank_self *me, const struct story *s)
 {
-    struct dt_vault_options o = {
-        .job = JOB, .rank = me->rank, .world = me->size, .host = me->rank, .epoch = EPOCH + 1};
+    struct dt_vault_options o = {.whose.job = JOB,
+                                 .rank = me->rank,
+                                 .world = me->size,
+                                 .host = me->rank,
+                                 .epoch = EPOCH + 1};
     struct dt_err err = {0};
     make_file(DT_VAULT_OWN_ENV);
     make_file(DT_VAULT_PEER_ENV);

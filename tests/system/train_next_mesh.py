@@ -94,6 +94,7 @@ def comes_back_as_configured(s):
     survivor.expect(r"^a pipeline of 2 stages")
     survivor.expect(r"^resumed from .*: step \d+$")
     survivor.expect(r"^step +\d+/")
+    tap.check_equal(survivor.says(r"of no use"), False, "steps of the other mesh; it said\n%s\n" % "\n".join(survivor.lines))
 
 
 @training.story

@@ -36,9 +36,7 @@ static int choose(struct dt_trainer *t, struct dt_err *err)
 {
     struct dt_keeper *k = &t->keeper;
     struct dt_vault_held own[DT_VAULT_HELD], *all;
-    struct dt_buf unsaid = {0}; /* that steps of the configured mesh are of no use to another one */
-    dt_vault_list(k->vault, own, t->config == &t->other ? &unsaid : &t->warnings);
-    dt_buf_finish(&unsaid);
+    dt_vault_list(k->vault, own, &t->warnings);
     all = calloc((size_t)t->ranks, sizeof own);
     int rc = all && k->last ? 0 : dt_err_set(err, DT_E_MEMORY, "no memory for lists of vaults");
     rc = dt_agree(t->world, rc, err);
@@ -115,35 +113,38 @@ static void put_meaning(const struct dt_trainer *t, const char *base, char out[M
                  t->config->lora_nf4, base ? base : "");
 }
 
-/* What one rank of a mesh has is of use to the same one of the same mesh alone, with the same
- * blocks; but all have the same job, of the whole model. */
-static uint64_t job_of_mesh(const struct dt_trainer *t, const char *run_id, const char *trained)
+/* The job is that of all of the model, in whatever mesh. What one rank of a mesh has is of use to
+ * the same one of the same mesh alone, with the same blocks. */
+static struct dt_vault_whose whose_of_mesh(const struct dt_trainer *t, const char *run_id,
+                                           const char *meaning)
 {
     const struct dt_config_parallel *p = &t->config->parallel;
+    struct dt_vault_whose nobody = {0}, whose = {.mesh = 1};
     struct dt_unit *units;
     struct dt_param *params;
     uint64_t stages = dt_stages_mark(t->config);
-    char meaning[MEANING_MOST + 100];
-    snprintf(meaning, sizeof meaning,
-             "%d ranks, %d to a block, %d to experts, %d stages, %" PRIx64 "%s%s", t->ranks,
-             p->tensor, p->expert, p->pipeline, stages, *trained ? ", " : "", trained);
     if (stages == 0 ||
         dt_tensor_units(t->saved.tensors, t->saved.count, t->unit_count, &units, &params, NULL) < 0)
-        return 0; /* nobody else's */
-    uint64_t job =
-        dt_vault_job(run_id, meaning, units, t->unit_count, sizeof(struct dt_kept_state));
+        return nobody;
+    whose.job = dt_vault_job(run_id, meaning, units, t->unit_count, sizeof(struct dt_kept_state));
+    const uint64_t shared[] = {(uint64_t)t->ranks, (uint64_t)p->tensor, (uint64_t)p->expert,
+                               (uint64_t)p->pipeline, stages};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        whose.mesh = dt_mix(whose.mesh ^ shared[i]);
     free(units);
     free(params);
-    return job;
+    return whose;
 }
 
-uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base)
+struct dt_vault_whose dt_keeper_whose(const struct dt_trainer *t, const char *run_id,
+                                      const char *base)
 {
     char meaning[MEANING_MOST];
     put_meaning(t, base, meaning);
     if (t->parts)
-        return job_of_mesh(t, run_id, meaning);
-    return dt_vault_job(run_id, meaning, t->units, t->unit_count, sizeof(struct dt_kept_state));
+        return whose_of_mesh(t, run_id, meaning);
+    return (struct dt_vault_whose){.job = dt_vault_job(run_id, meaning, t->units, t->unit_count,
+                                                       sizeof(struct dt_kept_state))};
 }
 
 int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
@@ -153,11 +154,12 @@ int dt_keeper_find(struct dt_trainer *t, struct dt_err *err)
     if (t->config->train.vault == DT_VAULT_OFF)
         return 0;
     struct dt_vault_options o = {
-        .job = dt_keeper_job(t, dt_context_run_id(t->context), t->options->init_from),
+        .whose = dt_keeper_whose(t, dt_context_run_id(t->context), t->options->init_from),
         .rank = t->rank,
         .world = t->ranks,
         .host = dt_context_host(t->context),
-        .epoch = dt_context_epoch(t->context)};
+        .epoch = dt_context_epoch(t->context),
+        .meshes = t->config->parallel.elastic};
     if (t->parts && dt_recut_shard(&t->saved, t->unit_count, &k->shard, err) < 0)
         return -1;
     o.shard = k->shard;

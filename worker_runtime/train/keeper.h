@@ -60,9 +60,10 @@ struct dt_keeper {
     uint64_t job_mark;           /* the vault's; drawn where it has none; 0: train.vault is off */
 };
 
-/* dt_vault_job() of the run RUN_ID that trains what T does, beside the model in BASE if it trains
- * adapters, as the command line or the configuration names it; NULL: none is named. */
-uint64_t dt_keeper_job(const struct dt_trainer *t, const char *run_id, const char *base);
+/* Whose steps are T's: of the run RUN_ID that trains what T does, beside the model in BASE if it
+ * trains adapters, as the command line or the configuration names it; NULL: none is named. */
+struct dt_vault_whose dt_keeper_whose(const struct dt_trainer *t, const char *run_id,
+                                      const char *base);
 /* What the vaults of all ranks come to. Collective. */
 int dt_keeper_find(struct dt_trainer *t, struct dt_err *err);
 static inline bool dt_keeper_is_back(const struct dt_keeper *k)

@@ -106,7 +106,7 @@ static int open_vaults(struct remains *r, struct dt_err *err)
         return dt_err_set(err, DT_E_USAGE,
                           "--rescue is for dtrun alone: there is no list of files "
                           "in " DT_VAULT_FILES_ENV);
-    struct dt_vault_options o = {.job = dt_keeper_job(&r->t, r->run_id, r->o->init_from)};
+    struct dt_vault_options o = {.whose = dt_keeper_whose(&r->t, r->run_id, r->o->init_from)};
     r->count = n / 2;
     r->vault = calloc((size_t)r->count, sizeof *r->vault);
     r->held = calloc(held_count(r), sizeof *r->held);

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 static const char magic[8] = "dtvault";
-#define VERSION 1
+#define VERSION 2
 
 #define ARRAYS 3 /* of struct dt_zero_state */
 
@@ -183,7 +183,7 @@ static int check(struct dt_vault_image *i, int slot, const struct dt_vault_heade
     return check_body(s, err);
 }
 
-bool dt_vault_image_look(struct dt_vault_image *i, int slot, uint64_t job,
+bool dt_vault_image_look(struct dt_vault_image *i, int slot, struct dt_vault_whose whose,
                          struct dt_vault_facts *out, struct dt_err *why)
 {
     struct dt_vault_header h;
@@ -191,10 +191,12 @@ bool dt_vault_image_look(struct dt_vault_image *i, int slot, uint64_t job,
     if (!read_header(i, slot, &h) || h.sealed == 0)
         return false;
     *out = h.facts;
-    if (h.facts.job != job) {
+    if (h.facts.whose.job != whose.job)
         dt_err_set(why, DT_E_RUNTIME, "it is of another job or model");
+    else if (h.facts.whose.mesh != whose.mesh)
+        dt_err_set(why, DT_E_RUNTIME, "it is of another mesh");
+    if (*why->text)
         return false;
-    }
     if (check(i, slot, &h, why) == 0)
         return true;
     unmap(&i->slot[slot]);
@@ -215,8 +217,8 @@ int dt_vault_image_room(struct dt_vault_image *i, const struct dt_vault_facts *f
     for (int n = 0; n < DT_VAULT_SLOTS; n++) {
         if (!dt_vault_image_facts(i, n, &had[n]))
             had[n] = (struct dt_vault_facts){.epoch = -1, .step = -1};
-        if (had[n].epoch >= 0 && had[n].job == f->job && had[n].epoch == f->safe_epoch &&
-            had[n].step == f->safe_step)
+        if (had[n].epoch >= 0 && had[n].whose.job == f->whose.job &&
+            had[n].epoch == f->safe_epoch && had[n].step == f->safe_step)
             return !n;
     }
     if (had[0].epoch != had[1].epoch)

@@ -37,9 +37,15 @@
 #define DT_VAULT_STATE_MAX ((uint64_t)1 << 20)
 #define DT_VAULT_WORLD_MAX (1 << 20)
 
+/* Images of another job, or of another mesh, count for nothing. */
+struct dt_vault_whose {
+    uint64_t job;  /* a hash of the run and of all of the model */
+    uint64_t mesh; /* one of how its ranks share the model; 0: they share data alone */
+};
+
 /* What a slot holds. */
 struct dt_vault_facts {
-    uint64_t job;   /* a hash of the run and the model: images of another job count for nothing */
+    struct dt_vault_whose whose;
     int64_t epoch;  /* of the world that made the step */
     int64_t step;   /* that is done */
     int64_t world;  /* ranks over which it was cut */
@@ -99,9 +105,9 @@ void dt_vault_image_close(struct dt_vault_image *i); /* what it holds stays */
 /* What is in a slot, as its header says: no checksum of the body is looked at. False: nothing that
  * was sealed. */
 bool dt_vault_image_facts(struct dt_vault_image *i, int slot, struct dt_vault_facts *out);
-/* The same, and every byte is right and of JOB. False and WHY: it is damaged or of another job; WHY
- * "" where nothing was ever sealed. */
-bool dt_vault_image_look(struct dt_vault_image *i, int slot, uint64_t job,
+/* The same, and every byte is right and of WHOSE. False and WHY: it is damaged, or of another job
+ * or mesh, as OUT says; WHY "" where nothing was ever sealed. */
+bool dt_vault_image_look(struct dt_vault_image *i, int slot, struct dt_vault_whose whose,
                          struct dt_vault_facts *out, struct dt_err *why);
 
 /* Which slot F may be written into: not the one that holds its safe step. Of two that hold nothing

@@ -250,9 +250,10 @@ static int await_head(struct dt_link *l, struct incoming *in, struct dt_err *err
 static bool is_expected(const struct dt_link *l, const struct incoming *in)
 {
     const struct dt_vault_facts *f = &in->head.facts;
-    return in->head.magic == MAGIC && in->head.seal != 0 && f->job == l->like.job &&
-           f->epoch == l->like.epoch && f->world == l->like.world && f->shard == l->like.shard &&
-           f->rank == in->ward.rank && f->step > in->step;
+    return in->head.magic == MAGIC && in->head.seal != 0 && f->whose.job == l->like.whose.job &&
+           f->whose.mesh == l->like.whose.mesh && f->epoch == l->like.epoch &&
+           f->world == l->like.world && f->shard == l->like.shard && f->rank == in->ward.rank &&
+           f->step > in->step;
 }
 
 static int begin_to_receive(struct dt_link *l, struct incoming *in, struct dt_err *err)

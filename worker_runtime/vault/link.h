@@ -29,7 +29,7 @@ struct dt_link_ward {
 /* Listens for wards. CARD is for the others to know before dt_link_start(). */
 struct dt_link *dt_link_open(int rank, struct dt_link_card *card, struct dt_err *err);
 /* Calls NEIGHBOUR, waits for COUNT WARDS, and begins to move copies; nothing here waits for them.
- * CARDS: of all ranks, by rank; they and WARDS are not kept. A ward's copy is taken when job,
+ * CARDS: of all ranks, by rank; they and WARDS are not kept. A ward's copy is taken when job, mesh,
  * epoch, world and shard are those of LIKE. */
 int dt_link_start(struct dt_link *l, const struct dt_link_card *cards, int neighbour,
                   const struct dt_link_ward *wards, int count, const struct dt_vault_facts *like,

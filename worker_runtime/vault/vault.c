@@ -102,6 +102,12 @@ static struct dt_vault_held held_of(const struct dt_vault *v, const struct dt_va
                                   .state = (int64_t)f->state};
 }
 
+static bool is_no_news(const struct dt_vault *v, const struct dt_vault_facts *f)
+{
+    const struct dt_vault_whose *own = &v->o.whose;
+    return v->o.meshes && f->whose.job == own->job && f->whose.mesh != own->mesh;
+}
+
 /* FIRST: the number of its first slot among all of SOURCE. */
 static void list_image(struct dt_vault *v, struct dt_vault_image *i, enum dt_vault_source source,
                        int first, struct dt_vault_held held[DT_VAULT_SLOTS], struct dt_buf *said)
@@ -110,9 +116,9 @@ static void list_image(struct dt_vault *v, struct dt_vault_image *i, enum dt_vau
     for (int n = 0; n < DT_VAULT_SLOTS; n++) {
         struct dt_vault_facts f;
         struct dt_err why;
-        if (dt_vault_image_look(i, n, v->o.job, &f, &why))
+        if (dt_vault_image_look(i, n, v->o.whose, &f, &why))
             held[n] = held_of(v, &f, source, first + n);
-        else if (*why.text)
+        else if (*why.text && !is_no_news(v, &f))
             dt_buf_printf(said, "a step in the %s of rank %d is of no use: %s\n", whose, v->o.rank,
                           why.text);
     }
@@ -214,7 +220,7 @@ static int copy(struct dt_vault_slot *s, struct dt_zero *z, struct dt_bytes stat
 
 struct dt_vault_facts dt_vault_facts_here(const struct dt_vault *v, uint64_t shard)
 {
-    return (struct dt_vault_facts){.job = v->o.job,
+    return (struct dt_vault_facts){.whose = v->o.whose,
                                    .epoch = v->o.epoch,
                                    .world = v->o.world,
                                    .rank = v->o.rank,

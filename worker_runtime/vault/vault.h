@@ -22,12 +22,13 @@
 struct dt_vault;
 
 struct dt_vault_options {
-    uint64_t job; /* dt_vault_job() */
+    struct dt_vault_whose whose; /* its job: dt_vault_job() */
     int rank, world, host;
     int64_t epoch; /* of this world */
     /* Numbers in each array of an image, where ranks have shards of unequal sizes: those of the
      * largest, as images of one step are alike. 0: what this rank's shards have. */
     size_t shard;
+    bool meshes; /* worlds of this job may have other meshes: what those have left is no news */
     /* The files, for whoever looks at those of workers that are gone; 0: those that the environment
      * names. */
     int own, peer;
@@ -49,7 +50,7 @@ uint64_t dt_vault_job(const char *run_id, const char *meaning, const struct dt_u
 /* -- coming back ------------------------------------------------------------------------------ */
 
 /* All images that are whole, read to the last byte; V may be NULL. SAID gets a line for each that
- * is damaged. */
+ * is damaged, or of another job or mesh. */
 void dt_vault_list(struct dt_vault *v, struct dt_vault_held held[DT_VAULT_HELD],
                    struct dt_buf *said);
 /* A slot that was listed; it stays as it is until the first dt_vault_keep(). */
