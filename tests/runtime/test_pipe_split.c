@@ -59,6 +59,15 @@ TEST(a_unit_costs_what_its_products_do)
     CHECK(u[1].kept == (2 * 4096.0 + 2 * 1024 + 2 * 4096 + 2 * 14336) * 8192);
     CHECK(u[33].params == (128256.0 + 1) * 4096);
     free(u);
+    struct dt_shape moe = llama_8b;
+    moe.family = DT_QWEN2_MOE;
+    moe.experts = 64;
+    moe.expert_picks = 8;
+    moe.expert_inner = 768;
+    moe.shared_inner = 3072;
+    u = units_of(&moe, 8192, false);
+    CHECK(u[1].kept == (2 * 4096.0 + 2 * 1024 + 2 * 4096 + 2 * (8 * 768 + 3072)) * 8192);
+    free(u);
 }
 
 /* A layer with a window costs what its tokens read. */

@@ -106,6 +106,13 @@ static inline size_t dt_shape_own_experts(const struct dt_shape *s)
     return s->expert_parts > 1 ? s->experts / s->expert_parts : s->experts;
 }
 
+/* Numbers between the products of a block's mlp that a token has: of each expert that it goes
+ * through, and of the shared one. */
+static inline size_t dt_shape_token_inner(const struct dt_shape *s)
+{
+    return s->experts ? s->expert_picks * s->expert_inner + s->shared_inner : s->inner;
+}
+
 /* Picks that an auxiliary loss counts, of each expert of each block; 0: there is none. */
 static inline size_t dt_shape_pick_counts(const struct dt_shape *s)
 {

@@ -22,7 +22,7 @@ static double pairs_of(const struct dt_shape *s, size_t layer, double positions)
 
 static double kept_by_block(const struct dt_shape *s, bool recompute)
 {
-    size_t mlp = s->family == DT_GPT2 ? s->inner : 2 * s->inner;
+    size_t mlp = dt_shape_token_inner(s) * (s->family == DT_GPT2 ? 1 : 2);
     size_t streams = s->branch_norms ? 4 : 2;
     if (recompute)
         return (double)s->width;

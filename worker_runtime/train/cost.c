@@ -306,11 +306,9 @@ static double compute_seconds(const struct work *w, double flops, double slow)
 static double touch_seconds(const struct work *w)
 {
     const struct dt_shape *s = w->part;
-    double inner = s->experts > 0 ? (double)(s->expert_picks * s->expert_inner + s->shared_inner)
-                                  : (double)s->inner;
     double numbers = (2 + (double)s->expert_picks) * (double)s->width +
                      2 * (double)((s->heads + s->kv_heads) * s->head_dim) +
-                     inner * (s->family == DT_GPT2 ? 1 : 2);
+                     (double)dt_shape_token_inner(s) * (s->family == DT_GPT2 ? 1 : 2);
     return w->rows * numbers * (double)w->elem * TOUCHES / w->m->memory_speed;
 }
 
