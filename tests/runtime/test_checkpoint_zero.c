@@ -2,6 +2,8 @@
 /* Ranks that are processes, and their dt_zero: saved at one stage and world, resumed at another. */
 #include "tests/runtime/checkpoints.h"
 #include "tests/runtime/ranks.h"
+#include "worker_runtime/ckpt/recut.h"
+#include "worker_runtime/ckpt/saving.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/zero/create.h"
 
@@ -12,8 +14,26 @@ BEFORE_ALL
     folder_make();
 }
 
+static bool no_memory; /* on this rank, for shards */
+
+int __real_dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
+                               struct dt_device *device, struct dt_err *err);
+int __wrap_dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
+                               struct dt_device *device, struct dt_err *err);
+
+int __wrap_dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
+                               struct dt_device *device, struct dt_err *err)
+{
+    if (no_memory)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for shards");
+    return __real_dt_ckpt_shards_init(out, l, rank, device, err);
+}
+
+#define ALL_RANKS (-1)
+
 struct play {
     const char *folder;
+    int without; /* memory: that rank, or ALL_RANKS */
     int stage;
     enum dt_dtype type;
     int64_t step;        /* to save; or that resuming must find, 0: nothing */
@@ -85,11 +105,11 @@ static void check_state(struct actor *a, int64_t step)
     dt_ckpt_shards_finish(&out, NULL);
 }
 
-static struct dt_ckpt *open_ckpt(const struct actor *a)
+static struct dt_ckpt *open_ckpt_of(const struct actor *a, const struct dt_ckpt_model *m)
 {
     struct dt_err err = {0};
     struct dt_ckpt_options o = {.dir = a->p->folder,
-                                .model = model_saved(&a->m),
+                                .model = *m,
                                 .model_type = a->p->type,
                                 .rank = a->me->rank,
                                 .world = a->me->size,
@@ -97,6 +117,51 @@ static struct dt_ckpt *open_ckpt(const struct actor *a)
     struct dt_ckpt *c = dt_ckpt_open(&o, &err);
     CHECK_OK(c ? 0 : -1, err);
     return c;
+}
+
+static struct dt_ckpt *open_ckpt(const struct actor *a)
+{
+    const struct dt_ckpt_model m = model_saved(&a->m);
+    return open_ckpt_of(a, &m);
+}
+
+static bool is_without(const struct actor *a)
+{
+    return a->p->without == ALL_RANKS || a->p->without == a->me->rank;
+}
+
+/* As ranks save that share tensors, though each has all of them here. */
+static void save_without_memory(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_buf said = {0};
+    char wanted[100];
+    open_actor(&a, me);
+    struct dt_ckpt_model saved = model_saved(&a.m);
+    const struct dt_recut recut = {
+        .parts = &a.m.tensors, .mesh = {{1, me->size, 1, 1, 1}}, .world = a.coll};
+    saved.recut = &recut;
+    struct dt_saving k = {.ckpt = open_ckpt_of(&a, &saved), .saved = -1};
+    struct dt_ckpt_state s = state_of(a.p->step);
+    put_state(&a, a.p->step);
+    no_memory = is_without(&a);
+    CHECK_OK(dt_saving_begin(&k, a.z, &s, &err), err);
+    CHECK_OK(dt_saving_finish(&k, a.coll, &said, &err), err);
+    CHECK_EQ(k.saved, -1);
+    snprintf(wanted, sizeof wanted,
+             "step %d is not saved: rank %d: no memory for shards; training goes on\n",
+             (int)a.p->step, a.p->without == ALL_RANKS ? 0 : a.p->without);
+    CHECK_STR(dt_buf_cstr(&said), wanted);
+    CHECK_OK(dt_saving_begin(&k, a.z, &s, &err), err); /* nor is there any for the next ... */
+    no_memory = false;
+    CHECK_OK(dt_saving_begin(&k, a.z, &s, &err), err); /* ... which gives way to one behind it */
+    CHECK_OK(dt_saving_finish(&k, a.coll, &said, &err), err);
+    CHECK_EQ(k.saved, a.p->step);
+    CHECK_STR(dt_buf_cstr(&said), wanted);
+    dt_buf_finish(&said);
+    dt_ckpt_close(k.ckpt);
+    close_actor(&a);
 }
 
 static void save(struct rank_self *me)
@@ -238,6 +303,19 @@ TEST(when_one_rank_meets_damage_all_take_the_one_before)
     for (int size = 1; size <= 4; size++) {
         ranks_run(size, resume, &p);
         ranks_run(size, load_by_snapshot, &p); /* what was read of the damaged one is in it */
+    }
+}
+
+TEST(a_save_of_shared_tensors_that_a_rank_has_no_memory_for_is_given_up_on_all)
+{
+    static const int rows[] = {0, 2, ALL_RANKS};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char folder[300];
+        struct play p = {.folder = folder, .without = rows[i], .stage = 1, .step = 3};
+        CHECK_ROW("rank %d", rows[i]);
+        snprintf(folder, sizeof folder, "%s/no-memory-%zu", dir, i);
+        ranks_run(3, save_without_memory, &p);
+        ranks_run(2, resume, &p);
     }
 }
 

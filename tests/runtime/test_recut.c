@@ -154,13 +154,16 @@ static void there_and_back(struct rank_self *me)
     struct dt_coll *world = rank_open(me);
     open_cut(&c, me->arg, world);
     fill_files(&c);
-    CHECK_OK(dt_recut_from_files(&c.whole, &c.files, &c.here, &err), err);
+    struct dt_recut_room *room = dt_recut_room_open(&c.whole, c.here_layout.units, &err);
+    CHECK_OK(room ? 0 : -1, err);
+    CHECK_OK(dt_recut_from_files(room, &c.files, &c.here, &err), err);
     check_here(&c);
     memset(c.files.master, 0, c.files_layout.shard * sizeof(float));
     memset(c.files.exp_avg, 0, c.files_layout.shard * sizeof(float));
     memset(c.files.exp_avg_sq, 0, c.files_layout.shard * sizeof(float));
-    CHECK_OK(dt_recut_to_files(&c.whole, &c.here, &c.files, &err), err);
+    CHECK_OK(dt_recut_to_files(room, &c.here, &c.files, &err), err);
     check_files(&c);
+    dt_recut_room_close(room);
     close_cut(&c);
     CHECK_OK(dt_coll_barrier(world, &err), err);
     dt_coll_destroy(world);

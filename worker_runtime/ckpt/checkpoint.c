@@ -223,7 +223,7 @@ struct dt_zero_state *dt_ckpt_shards(struct dt_ckpt *c)
     return &c->shards;
 }
 
-int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err)
+static int name_save(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err)
 {
     c->state = *s;
     c->saves++;
@@ -232,12 +232,31 @@ int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_er
     if (snprintf(c->temp, sizeof c->temp, "%s/.tmp-step-%08" PRId64 "%s%u", c->o.dir, s->step,
                  c->world, c->saves) >= (int)sizeof c->temp)
         return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", c->o.dir);
+    return 0;
+}
+
+int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err)
+{
+    if (name_save(c, s, err) < 0)
+        return -1;
     atomic_store(&c->outcome, DT_CKPT_BUSY);
     atomic_store(&c->stop, false);
     int rc = dt_ckpt_thread(&c->thread, dt_ckpt_write, c);
     if (rc)
         return dt_err_errno(err, DT_E_RUNTIME, rc, "cannot start the thread that writes");
     dt_ckpt_enter(c, DT_CKPT_WRITING);
+    return 0;
+}
+
+int dt_ckpt_start_given_up(struct dt_ckpt *c, const struct dt_ckpt_state *s,
+                           const struct dt_err *why, struct dt_err *err)
+{
+    if (name_save(c, s, err) < 0)
+        return -1;
+    c->failure = *why;
+    atomic_store(&c->outcome, why->code ? DT_CKPT_FAILED : DT_CKPT_WELL);
+    dt_ckpt_enter(c, DT_CKPT_WRITING);
+    dt_ckpt_enter(c, DT_CKPT_WRITTEN);
     return 0;
 }
 

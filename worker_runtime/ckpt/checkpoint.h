@@ -131,7 +131,8 @@ void dt_ckpt_close(struct dt_ckpt *c); /* likewise gives up, or waits */
 int dt_ckpt_accompany(struct dt_ckpt *c, const char *folder, struct dt_err *err);
 
 /* Snapshot between two steps. A save before it that was not committed is given up; one whose commit
- * was started is waited for. */
+ * was started is waited for. Where M has a recut it is collective, and a save that a rank has no
+ * memory for has begun and failed: dt_ckpt_done() says so on that rank. */
 int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_state *s,
                   struct dt_err *err);
 /* Whether this rank's part is on disk; -1: it failed, and the save is given up (the reason is told

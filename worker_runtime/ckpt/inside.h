@@ -97,6 +97,10 @@ void dt_ckpt_enter(struct dt_ckpt *c, enum dt_ckpt_phase to);
 void dt_ckpt_sweep_join(struct dt_ckpt_sweep *s);
 struct dt_zero_state *dt_ckpt_shards(struct dt_ckpt *c); /* to fill, then dt_ckpt_start() */
 int dt_ckpt_start(struct dt_ckpt *c, const struct dt_ckpt_state *s, struct dt_err *err);
+/* The same for a save that has nothing to write: it is at its end, and failed where WHY has a code.
+ */
+int dt_ckpt_start_given_up(struct dt_ckpt *c, const struct dt_ckpt_state *s,
+                           const struct dt_err *why, struct dt_err *err);
 /* Starts a thread that no signal is handled on: the one that asks for an end often comes while a
  * save is under way, and would interrupt a system call that cannot be made again, as fallocate(2)
  * on some file systems. What pthread_create() gives. */

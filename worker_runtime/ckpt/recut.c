@@ -2,7 +2,6 @@
 #include "worker_runtime/ckpt/recut.h"
 
 #include "worker_runtime/ckpt/inside.h"
-#include "worker_runtime/coll/agree.h"
 #include "worker_runtime/model/lora_cut.h"
 
 #include <stdlib.h>
@@ -124,7 +123,7 @@ struct stream {
 #define LEAST_AT_ONCE ((size_t)1 << 12) /* from one to another */
 
 /* One exchange at a time: of one unit, and one array of its state. */
-struct exchange {
+struct dt_recut_room {
     const struct dt_ckpt_model *m;
     const struct dt_zero_state *here, *files;
     struct dt_layout *stages; /* how each one's shards lie: HERE's as this rank's does */
@@ -136,13 +135,13 @@ struct exchange {
     size_t *to;              /* by owner */
 };
 
-static struct walk walk(const struct exchange *x, size_t unit, int rank)
+static struct walk walk(const struct dt_recut_room *x, size_t unit, int rank)
 {
     return walk_of(x->m, x->stages, x->files->layout, unit, rank, !x->to_files);
 }
 
 /* MINE: of this rank's runs, those that PEER has in files; else the other way around. */
-static struct stream stream_of(const struct exchange *x, size_t unit, int peer, bool mine)
+static struct stream stream_of(const struct dt_recut_room *x, size_t unit, int peer, bool mine)
 {
     return (struct stream){.walk = walk(x, unit, mine ? x->rank : peer),
                            .owner = mine ? peer : x->rank};
@@ -178,7 +177,7 @@ static void copy(struct stream *s, bool pack, bool in_files, float *shard, float
 
 /* Elements of the unit from one rank to another, between any two: each rank counts for all, and all
  * come to the same. */
-static size_t count_most(const struct exchange *x, size_t unit)
+static size_t count_most(const struct dt_recut_room *x, size_t unit)
 {
     struct run run;
     size_t most = 0;
@@ -193,7 +192,7 @@ static size_t count_most(const struct exchange *x, size_t unit)
 }
 
 /* HERE and FILE: the shards of the unit. MOST: elements between any two. */
-static int swap(const struct exchange *x, size_t unit, size_t most, float *here, float *file,
+static int swap(const struct dt_recut_room *x, size_t unit, size_t most, float *here, float *file,
                 struct dt_err *err)
 {
     float *from = x->to_files ? here : file, *to = x->to_files ? file : here;
@@ -213,7 +212,7 @@ static int swap(const struct exchange *x, size_t unit, size_t most, float *here,
     return 0;
 }
 
-static int swap_all(const struct exchange *x, struct dt_err *err)
+static int swap_all(const struct dt_recut_room *x, struct dt_err *err)
 {
     float *const here[] = {x->here->master, x->here->exp_avg, x->here->exp_avg_sq};
     float *const file[] = {x->files->master, x->files->exp_avg, x->files->exp_avg_sq};
@@ -241,30 +240,20 @@ static int lay_stage(const struct dt_ckpt_model *m, size_t stage, size_t units,
     return rc;
 }
 
-static int lay_stages(struct exchange *x, struct dt_err *err)
+static int lay_stages(struct dt_recut_room *x, size_t units, struct dt_err *err)
 {
     size_t count = lists(x->m);
     x->stages = calloc(count, sizeof *x->stages);
     if (!x->stages)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a list of %zu stages", count);
     for (size_t i = 0; i < count; i++)
-        if (lay_stage(x->m, i, x->files->layout->units, &x->stages[i], err) < 0)
+        if (lay_stage(x->m, i, units, &x->stages[i], err) < 0)
             return -1;
     return 0;
 }
 
-static void forget_stages(struct exchange *x)
+static int take_memory(struct dt_recut_room *x, struct dt_err *err)
 {
-    for (size_t i = 0; x->stages && i < lists(x->m); i++)
-        dt_layout_finish(&x->stages[i]);
-    free(x->stages);
-}
-
-static int exchange(struct exchange *x, struct dt_err *err)
-{
-    int rc = lay_stages(x, err);
-    x->rank = dt_coll_rank(x->m->recut->world);
-    x->world = dt_coll_size(x->m->recut->world);
     size_t ranks = (size_t)x->world, each = AT_ONCE / ranks;
     x->at_once = each > LEAST_AT_ONCE ? each : LEAST_AT_ONCE;
     x->send = calloc(ranks * x->at_once, sizeof *x->send);
@@ -272,32 +261,58 @@ static int exchange(struct exchange *x, struct dt_err *err)
     x->out = calloc(ranks, sizeof *x->out);
     x->in = calloc(ranks, sizeof *x->in);
     x->to = calloc(ranks, sizeof *x->to);
-    if (rc == 0 && (!x->send || !x->recv || !x->out || !x->in || !x->to))
-        rc = dt_err_set(err, DT_E_MEMORY, "no memory to cut the model for %d ranks anew", x->world);
-    rc = dt_agree(x->m->recut->world, rc, err);
-    if (rc == 0)
-        rc = swap_all(x, err);
+    if (x->send && x->recv && x->out && x->in && x->to)
+        return 0;
+    return dt_err_set(err, DT_E_MEMORY, "no memory to cut the model for %d ranks anew", x->world);
+}
+
+struct dt_recut_room *dt_recut_room_open(const struct dt_ckpt_model *m, size_t units,
+                                         struct dt_err *err)
+{
+    struct dt_recut_room *x = calloc(1, sizeof *x);
+    if (!x) {
+        dt_err_set(err, DT_E_MEMORY, "no memory to cut the model anew");
+        return NULL;
+    }
+    *x = (struct dt_recut_room){
+        .m = m, .rank = dt_coll_rank(m->recut->world), .world = dt_coll_size(m->recut->world)};
+    if (lay_stages(x, units, err) == 0 && take_memory(x, err) == 0)
+        return x;
+    dt_recut_room_close(x);
+    return NULL;
+}
+
+void dt_recut_room_close(struct dt_recut_room *x)
+{
+    if (!x)
+        return;
+    for (size_t i = 0; x->stages && i < lists(x->m); i++)
+        dt_layout_finish(&x->stages[i]);
+    free(x->stages);
     free(x->send);
     free(x->recv);
     free(x->out);
     free(x->in);
     free(x->to);
-    forget_stages(x);
-    return rc;
+    free(x);
 }
 
-int dt_recut_to_files(const struct dt_ckpt_model *m, const struct dt_zero_state *here,
+int dt_recut_to_files(struct dt_recut_room *x, const struct dt_zero_state *here,
                       const struct dt_zero_state *files, struct dt_err *err)
 {
-    struct exchange x = {.m = m, .here = here, .files = files, .to_files = true};
-    return exchange(&x, err);
+    x->here = here;
+    x->files = files;
+    x->to_files = true;
+    return swap_all(x, err);
 }
 
-int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_state *files,
+int dt_recut_from_files(struct dt_recut_room *x, const struct dt_zero_state *files,
                         const struct dt_zero_state *here, struct dt_err *err)
 {
-    struct exchange x = {.m = m, .here = here, .files = files};
-    return exchange(&x, err);
+    x->here = here;
+    x->files = files;
+    x->to_files = false;
+    return swap_all(x, err);
 }
 
 int dt_recut_shard(const struct dt_ckpt_model *m, size_t units, size_t *most, struct dt_err *err)

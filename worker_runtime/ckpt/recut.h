@@ -19,11 +19,19 @@ struct dt_recut {
     struct dt_coll *world;
 };
 
-/* Of a model M that has one. HERE: this rank's shards of its parts, laid out over the ranks that
- * share data; FILES: those of whole tensors over the world. Collective over that. */
-int dt_recut_to_files(const struct dt_ckpt_model *m, const struct dt_zero_state *here,
+/* What an exchange takes beside the shards, of a model M that has a recut and is in so many UNITS.
+ * Not collective: ranks agree that all have it before they begin. NULL and *err: there is no
+ * memory. */
+struct dt_recut_room;
+struct dt_recut_room *dt_recut_room_open(const struct dt_ckpt_model *m, size_t units,
+                                         struct dt_err *err);
+void dt_recut_room_close(struct dt_recut_room *x); /* NULL is fine */
+
+/* HERE: this rank's shards of its parts, laid out over the ranks that share data; FILES: those of
+ * whole tensors over the world. Collective over that, and -1 says that it is broken. */
+int dt_recut_to_files(struct dt_recut_room *x, const struct dt_zero_state *here,
                       const struct dt_zero_state *files, struct dt_err *err);
-int dt_recut_from_files(const struct dt_ckpt_model *m, const struct dt_zero_state *files,
+int dt_recut_from_files(struct dt_recut_room *x, const struct dt_zero_state *files,
                         const struct dt_zero_state *here, struct dt_err *err);
 
 /* Of the ranks of all stages, whose parts are in so many UNITS, the largest number of elements that

@@ -29,19 +29,41 @@ static int save_as_cut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *err)
     return 0;
 }
 
-static int save_recut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *err)
+/* This rank's shards as it has them, and what it takes to hand them over. */
+static int copy_own(const struct dt_ckpt_model *m, struct dt_zero *z, struct dt_zero_state *here,
+                    struct dt_recut_room **room, struct dt_err *err)
+{
+    struct dt_device *device = dt_zero_device(z);
+    *room = NULL;
+    if (dt_ckpt_shards_init(here, dt_zero_layout(z), dt_zero_rank(z), NULL, err) < 0 ||
+        dt_zero_save(z, here, err) < 0 || device->table->snap_wait(device, err) < 0)
+        return -1;
+    *room = dt_recut_room_open(m, here->layout->units, err);
+    return *room ? 0 : -1;
+}
+
+/* GIVEN_UP: one rank or more has no copy of its shards, as all know, and WHY has a code where this
+ * one has not. */
+enum { LOST = -1, WELL, GIVEN_UP };
+
+static int save_recut(struct dt_ckpt *c, struct dt_zero *z, struct dt_err *why, struct dt_err *err)
 {
     const struct dt_ckpt_model *m = &c->o.model;
-    struct dt_device *device = dt_zero_device(z);
     struct dt_zero_state here = {.steps = &c->steps};
-    int rc = dt_ckpt_shards_init(&here, dt_zero_layout(z), dt_zero_rank(z), NULL, err);
-    if (rc == 0)
-        rc = dt_zero_save(z, &here, err);
-    if (rc == 0)
-        rc = device->table->snap_wait(device, err);
-    rc = dt_agree(m->recut->world, rc, err);
-    if (rc == 0)
-        rc = dt_recut_to_files(m, &here, &c->shards, err);
+    struct dt_recut_room *room;
+    struct dt_err all;
+    int rc = copy_own(m, z, &here, &room, why);
+    all = *why;
+    if (dt_agree(m->recut->world, rc, &all) == 0) {
+        rc = dt_recut_to_files(room, &here, &c->shards, err);
+    } else if (dt_agree_is_lost(&all)) {
+        if (err)
+            *err = all;
+        rc = LOST;
+    } else {
+        rc = GIVEN_UP;
+    }
+    dt_recut_room_close(room);
     dt_ckpt_shards_finish(&here, NULL);
     c->snapped = NULL;
     return rc;
@@ -51,11 +73,13 @@ int dt_ckpt_begin(struct dt_ckpt *c, struct dt_zero *z, const struct dt_ckpt_sta
                   struct dt_err *err)
 {
     struct dt_ckpt_state state = *s;
+    struct dt_err why = {0};
     dt_ckpt_settle(c);
-    if ((c->o.model.recut ? save_recut(c, z, err) : save_as_cut(c, z, err)) < 0)
-        return -1;
+    int rc = c->o.model.recut ? save_recut(c, z, &why, err) : save_as_cut(c, z, err);
     state.optimizer_steps = c->steps;
-    return dt_ckpt_start(c, &state, err);
+    if (rc == GIVEN_UP)
+        return dt_ckpt_start_given_up(c, &state, &why, err);
+    return rc < 0 ? -1 : dt_ckpt_start(c, &state, err);
 }
 
 /* -- loading ---------------------------------------------------------------------------------- */
@@ -114,14 +138,18 @@ static void close_reading(struct reading *r)
 static int load_read(struct reading *r, struct dt_err *err)
 {
     struct dt_zero_state here = {.steps = &r->steps};
+    struct dt_recut_room *room = NULL;
     if (!r->m->recut)
         return dt_zero_load(r->z, &r->in, err);
     int rc = dt_ckpt_shards_init(&here, dt_zero_layout(r->z), dt_zero_rank(r->z), NULL, err);
+    if (rc == 0)
+        rc = (room = dt_recut_room_open(r->m, here.layout->units, err)) ? 0 : -1;
     rc = dt_agree(r->m->recut->world, rc, err);
     if (rc == 0)
-        rc = dt_recut_from_files(r->m, &r->in, &here, err);
+        rc = dt_recut_from_files(room, &r->in, &here, err);
     if (rc == 0)
         rc = dt_zero_load(r->z, &here, err);
+    dt_recut_room_close(room);
     dt_ckpt_shards_finish(&here, NULL);
     return rc;
 }
