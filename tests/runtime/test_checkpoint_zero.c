@@ -14,7 +14,7 @@ BEFORE_ALL
     folder_make();
 }
 
-static bool no_memory; /* on this rank, for shards */
+static bool no_memory, none_for_files; /* on this rank, for shards, and for what is read */
 
 int __real_dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout *l, size_t rank,
                                struct dt_device *device, struct dt_err *err);
@@ -29,11 +29,22 @@ int __wrap_dt_ckpt_shards_init(struct dt_zero_state *out, const struct dt_layout
     return __real_dt_ckpt_shards_init(out, l, rank, device, err);
 }
 
+int __real_dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
+int __wrap_dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err);
+
+int __wrap_dt_fs_read(const char *path, size_t max, struct dt_buf *out, struct dt_err *err)
+{
+    if (none_for_files)
+        return dt_err_set(err, DT_E_MEMORY, "no memory for files");
+    return __real_dt_fs_read(path, max, out, err);
+}
+
 #define ALL_RANKS (-1)
 
 struct play {
     const char *folder;
-    int without; /* memory: that rank, or ALL_RANKS */
+    int without; /* memory: that rank, or ALL_RANKS ... */
+    bool files;  /* ... for files; else for shards */
     int stage;
     enum dt_dtype type;
     int64_t step;        /* to save; or that resuming must find, 0: nothing */
@@ -206,6 +217,29 @@ static void resume(struct rank_self *me)
     close_actor(&a);
 }
 
+static void resume_without_memory(struct rank_self *me)
+{
+    struct actor a;
+    struct dt_err err = {0};
+    struct dt_ckpt_state s = {0};
+    struct dt_buf warning = {0};
+    char path[PATH_MAX], wanted[60];
+    open_actor(&a, me);
+    const struct dt_ckpt_model saved = model_saved(&a.m);
+    *(a.p->files ? &none_for_files : &no_memory) = is_without(&a);
+    int rc = dt_ckpt_resume(a.p->folder, &saved, a.z, NULL, &s, path, &warning, &err);
+    no_memory = none_for_files = false;
+    CHECK_EQ(rc, -1);
+    CHECK_STR(path, "");
+    CHECK_STR(dt_buf_cstr(&warning), "");
+    snprintf(wanted, sizeof wanted, "rank %d: no memory for %s", a.p->without,
+             a.p->files ? "files" : "shards");
+    CHECK_STR(err.text, wanted + (is_without(&a) ? strlen("rank 0: ") : 0));
+    CHECK_EQ(err.code, is_without(&a) ? DT_E_MEMORY : DT_E_ELSEWHERE);
+    dt_buf_finish(&warning);
+    close_actor(&a);
+}
+
 static void load(struct rank_self *me)
 {
     struct actor a;
@@ -317,6 +351,25 @@ TEST(a_save_of_shared_tensors_that_a_rank_has_no_memory_for_is_given_up_on_all)
         ranks_run(3, save_without_memory, &p);
         ranks_run(2, resume, &p);
     }
+}
+
+TEST(a_rank_without_memory_is_no_damage_and_no_older_checkpoint_is_taken)
+{
+    static const struct {
+        int rank;
+        bool files;
+    } rows[] = {{0, false}, {1, false}, {0, true}, {1, true}};
+    struct play p = {.folder = at("no-memory"), .stage = 2, .step = 1};
+    ranks_run(2, save, &p);
+    p.step = 2;
+    ranks_run(2, save, &p);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("rank %d, for %s", rows[i].rank, rows[i].files ? "files" : "shards");
+        p.without = rows[i].rank;
+        p.files = rows[i].files;
+        ranks_run(2, resume_without_memory, &p);
+    }
+    ranks_run(2, resume, &p);
 }
 
 TEST(one_folder_by_its_name_and_its_weights_alone)

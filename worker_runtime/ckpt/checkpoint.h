@@ -188,8 +188,9 @@ int dt_ckpt_read(const char *path, const struct dt_ckpt_model *m, const struct d
 int dt_ckpt_load(const char *path, const struct dt_ckpt_model *m, struct dt_zero *z,
                  struct dt_ckpt *c, struct dt_ckpt_state *s, struct dt_err *err);
 /* What a training program does at its start: rank 0 finds, all read, and when a rank could not, all
- * take the one before, with a line in WARNING of whoever knows why. PATH "": there is none, nothing
- * was loaded. Collective over Z's group, or the world of M's recut. C as above. */
+ * take the one before, with a line in WARNING of whoever knows why. Where a rank has no memory,
+ * that is no damage: all fail. PATH "": there is none, nothing was loaded. Collective over Z's
+ * group, or the world of M's recut. C as above. */
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
                    struct dt_ckpt *c, struct dt_ckpt_state *s, char path[PATH_MAX],
                    struct dt_buf *warning, struct dt_err *err);

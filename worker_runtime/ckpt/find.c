@@ -22,7 +22,7 @@ static int read_manifest(const char *path, struct dt_manifest *m, struct dt_err 
     int rc = dt_fs_read(file, DT_MANIFEST_MAX, &text, err);
     if (rc == 0 && dt_manifest_read(m, (struct dt_bytes){text.at, text.len}, err) < 0)
         rc = dt_err_wrap(err, "%s", file);
-    if (rc < 0 && err)
+    if (rc < 0 && err && err->code != DT_E_MEMORY)
         err->code = DT_E_RUNTIME; /* the file's fault, never that of who asked */
     dt_buf_finish(&text);
     return rc;
@@ -123,6 +123,8 @@ static int try_each(const char *dir, const int64_t *steps, size_t count, size_t 
                 return dt_err_set(err, DT_E_RUNTIME, "the path %.60s... is too long", path);
             return 0;
         }
+        if (why.code == DT_E_MEMORY)
+            return dt_err_set(err, why.code, "%s", why.text);
         if (warning)
             dt_buf_printf(warning, "%s\n", why.text);
     }

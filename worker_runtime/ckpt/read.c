@@ -158,7 +158,7 @@ static int open_file(struct dt_st_file *f, const char *path, const struct dt_man
 /* Our own files are nobody's wrong usage, whatever the reader of such files calls what is wrong. */
 static int not_usage(const char *name, struct dt_err *err)
 {
-    if (err)
+    if (err && err->code != DT_E_MEMORY)
         err->code = DT_E_RUNTIME;
     return name ? dt_err_wrap(err, "%s", name) : -1;
 }

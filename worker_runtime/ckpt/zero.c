@@ -217,13 +217,13 @@ int dt_ckpt_load_weights(const char *dir, const struct dt_ckpt_model *m, struct 
 enum { FOUND, NOTHING, NONE_WHOLE };
 
 /* What a rank says of the one found; the least counts. A checkpoint of another model is no damage
- * that an older one would not have. */
-enum { NOT_OURS, BROKEN, WHOLE };
+ * that an older one would not have, and where memory is missing nobody knows of damage. */
+enum { NO_MEMORY, NOT_OURS, BROKEN, WHOLE };
 
 struct find {
     int32_t answer;
     char path[PATH_MAX];
-    char why[512];
+    struct dt_err why;
 };
 
 /* What rank 0 finds, on all. */
@@ -231,17 +231,42 @@ static int find_together(struct dt_coll *g, const char *dir, struct find *f, str
                          struct dt_err *err)
 {
     if (dt_coll_rank(g) == 0) {
-        struct dt_err why = {0};
         char before[PATH_MAX];
         snprintf(before, sizeof before, "%s", f->path);
         int rc = dt_ckpt_find_before(dir, *before ? before : NULL, f->path, sizeof f->path, warning,
-                                     &why);
+                                     &f->why);
         f->answer = rc < 0 ? NONE_WHOLE : *f->path ? FOUND : NOTHING;
-        snprintf(f->why, sizeof f->why, "%s", why.text);
     }
     if (dt_coll_broadcast(g, f, sizeof *f, DT_U8, 0, err) < 0)
         return -1;
-    return f->answer == NONE_WHOLE ? dt_err_set(err, DT_E_RUNTIME, "%s", f->why) : 0;
+    return f->answer == NONE_WHOLE ? dt_err_set(err, f->why.code, "%s", f->why.text) : 0;
+}
+
+/* This rank's part of it; *WHY is left alone where it is whole. */
+static int32_t read_found(const struct find *f, struct reading *r, struct dt_ckpt_state *s,
+                          struct dt_err *why)
+{
+    struct dt_err here = {0};
+    if (dt_ckpt_read(f->path, r->m, &r->in, s, &here) == 0)
+        return WHOLE;
+    *why = here;
+    return here.code == DT_E_MEMORY ? NO_MEMORY : here.code == DT_E_USAGE ? NOT_OURS : BROKEN;
+}
+
+/* What all say of it, into *ANSWER. -1: what is wrong is with no checkpoint. */
+static int read_together(const struct find *f, struct reading *r, struct dt_ckpt_state *s,
+                         int32_t *answer, struct dt_err *why, struct dt_buf *warning,
+                         struct dt_err *err)
+{
+    struct dt_coll *g = group_of(r->m, r->z);
+    int32_t own = *answer = read_found(f, r, s, why);
+    if (dt_coll_all_reduce(g, answer, 1, DT_I32, DT_MIN, err) < 0)
+        return -1;
+    if (*answer == BROKEN && own == BROKEN && warning)
+        dt_buf_printf(warning, "%s\n", why->text);
+    if (*answer >= BROKEN)
+        return 0;
+    return dt_agree(g, own == *answer ? dt_err_set(err, why->code, "%s", why->text) : 0, err);
 }
 
 int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zero *z,
@@ -249,34 +274,23 @@ int dt_ckpt_resume(const char *dir, const struct dt_ckpt_model *m, struct dt_zer
                    struct dt_buf *warning, struct dt_err *err)
 {
     struct dt_coll *g = group_of(m, z);
-    struct reading r;
+    struct reading r = {0};
     struct find f = {0};
-    struct dt_err why = {0};
-    bool room = open_reading(&r, m, c, z, &why) == 0;
-    int rc;
-    for (;;) {
+    struct dt_err why = {0}; /* of the last one that could not be read */
+    int32_t answer = BROKEN;
+    int rc = 0;
+    while (rc == 0 && answer == BROKEN) {
         rc = find_together(g, dir, &f, warning, err);
-        if (rc < 0 && *why.text && err)
+        if (rc < 0 && f.answer == NONE_WHOLE && f.why.code != DT_E_MEMORY && *why.text && err)
             *err = why; /* says more than that there is no other */
         if (rc < 0)
             rc = dt_agree(g, rc, err);
         if (rc < 0 || f.answer == NOTHING)
             break;
-        int32_t answer = BROKEN;
-        struct dt_err here = {0};
-        if (room && dt_ckpt_read(f.path, m, &r.in, s, &here) == 0)
-            answer = WHOLE;
-        else if (here.code == DT_E_USAGE)
-            answer = NOT_OURS;
-        if (*here.text)
-            why = here;
-        rc = dt_coll_all_reduce(g, &answer, 1, DT_I32, DT_MIN, err);
-        if (rc == 0 && answer == NOT_OURS)
-            rc = dt_agree(g, *here.text ? dt_err_set(err, here.code, "%s", here.text) : 0, err);
-        if (rc < 0 || answer == WHOLE)
-            break;
-        if (*here.text && warning)
-            dt_buf_printf(warning, "%s\n", here.text);
+        if (!r.m)
+            rc = dt_agree(g, open_reading(&r, m, c, z, err), err);
+        if (rc == 0)
+            rc = read_together(&f, &r, s, &answer, &why, warning, err);
     }
     snprintf(path, PATH_MAX, "%s", rc == 0 ? f.path : "");
     if (rc == 0 && f.answer == FOUND)
