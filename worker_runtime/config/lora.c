@@ -167,24 +167,10 @@ int dt_config_settle_lora(const struct dt_reading *r)
 
 /* -- the block as text ------------------------------------------------------------------------ */
 
-static void put_name(void *writer, const char *name)
-{
-    dt_json_put_text(writer, NULL, name);
-}
-
-static void put_saved(struct dt_json_writer *w, const struct dt_lora *l, const struct dt_shape *s)
-{
-    dt_json_put_array(w, "modules_to_save");
-    if (l->saves_embedding)
-        dt_json_put_text(w, NULL, dt_lora_embedding(s));
-    if (l->saves_head)
-        dt_json_put_text(w, NULL, "lm_head");
-    dt_json_put_end(w);
-}
-
 void dt_config_put_lora(const struct dt_config *c, struct dt_buf *out)
 {
     const struct dt_lora *l = &c->lora;
+    const struct dt_shape *s = &c->model.shape;
     struct dt_json_writer w = {.out = out};
     dt_json_put_object(&w, NULL);
     dt_json_put_uint(&w, "r", l->r);
@@ -193,13 +179,10 @@ void dt_config_put_lora(const struct dt_config *c, struct dt_buf *out)
     dt_json_put_bool(&w, "use_rslora", l->rslora);
     dt_json_put_bool(&w, "use_dora", l->dora);
     dt_json_put_text(&w, "base", c->lora_nf4 ? "nf4" : "full");
-    if (dt_lora_put_patterns(l, &c->model.shape, &w, false) < 0 ||
-        dt_lora_put_patterns(l, &c->model.shape, &w, true) < 0)
+    if (dt_lora_put_patterns(l, s, &w, false) < 0 || dt_lora_put_patterns(l, s, &w, true) < 0)
         out->bad = true;
-    put_saved(&w, l, &c->model.shape);
-    dt_json_put_array(&w, "target_modules");
-    if (dt_lora_each_target(l, &c->model.shape, put_name, &w, NULL) < 0)
+    dt_lora_put_saved(l, s, &w);
+    if (dt_lora_put_targets(l, s, &w) < 0)
         out->bad = true;
-    dt_json_put_end(&w);
     dt_json_put_end(&w);
 }

@@ -161,6 +161,10 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
 /* The entry "rank_pattern", or "alpha_pattern", of an object that W is at. */
 int dt_lora_put_patterns(const struct dt_lora *l, const struct dt_shape *s,
                          struct dt_json_writer *w, bool alphas);
+/* The lists "modules_to_save" and "target_modules" there. -1: no memory. */
+void dt_lora_put_saved(const struct dt_lora *l, const struct dt_shape *s, struct dt_json_writer *w);
+int dt_lora_put_targets(const struct dt_lora *l, const struct dt_shape *s,
+                        struct dt_json_writer *w);
 /* L as DOC, such a file for the model S, says; its seed stays, and it is to be finished, after a
  * failure too. What changes the arithmetic and is not ours, as biases, is refused by name. */
 int dt_lora_read(struct dt_lora *l, const struct dt_shape *s, const struct dt_json *doc,

@@ -38,18 +38,22 @@ int dt_lora_put_patterns(const struct dt_lora *l, const struct dt_shape *s,
     return rc;
 }
 
-static void put_saved(struct dt_json_writer *w, const struct dt_lora *l, const struct dt_shape *s)
+void dt_lora_put_saved(const struct dt_lora *l, const struct dt_shape *s, struct dt_json_writer *w)
 {
-    if (!l->saves_embedding && !l->saves_head) {
-        dt_json_put_null(w, "modules_to_save");
-        return;
-    }
     dt_json_put_array(w, "modules_to_save");
     if (l->saves_embedding)
         dt_json_put_text(w, NULL, dt_lora_embedding(s));
     if (l->saves_head)
         dt_json_put_text(w, NULL, "lm_head");
     dt_json_put_end(w);
+}
+
+int dt_lora_put_targets(const struct dt_lora *l, const struct dt_shape *s, struct dt_json_writer *w)
+{
+    dt_json_put_array(w, "target_modules");
+    int rc = dt_lora_each_target(l, s, put_target, w, NULL);
+    dt_json_put_end(w);
+    return rc;
 }
 
 /* In the order of their names, as peft has them. */
@@ -69,15 +73,16 @@ void dt_lora_write(const struct dt_lora *l, const struct dt_shape *s, const char
     dt_json_put_null(&w, "layers_to_transform");
     dt_json_put_number(&w, "lora_alpha", (double)l->alpha);
     dt_json_put_raw(&w, "lora_dropout", "%.7g", (double)l->dropout);
-    put_saved(&w, l, s);
+    if (l->saves_embedding || l->saves_head)
+        dt_lora_put_saved(l, s, &w);
+    else
+        dt_json_put_null(&w, "modules_to_save");
     dt_json_put_text(&w, "peft_type", "LORA");
     dt_json_put_uint(&w, "r", l->r);
     if (dt_lora_put_patterns(l, s, &w, false) < 0)
         out->bad = true;
-    dt_json_put_array(&w, "target_modules");
-    if (dt_lora_each_target(l, s, put_target, &w, NULL) < 0)
+    if (dt_lora_put_targets(l, s, &w) < 0)
         out->bad = true;
-    dt_json_put_end(&w);
     dt_json_put_text(&w, "task_type", "CAUSAL_LM");
     dt_json_put_bool(&w, "use_dora", l->dora);
     dt_json_put_bool(&w, "use_rslora", l->rslora);
