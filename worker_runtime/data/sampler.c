@@ -5,17 +5,9 @@
  * most about 4 times as many, and it stays a permutation: it walks along the cycles of one. */
 #include "worker_runtime/data/sampler.h"
 
-#define ROUNDS 6
+#include "base/chance.h"
 
-/* Every bit of the result hangs on every bit of X: the finaliser of splitmix64. */
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
+#define ROUNDS 6
 
 struct network {
     unsigned half; /* bits of each side */
@@ -30,16 +22,17 @@ static void prepare(struct network *n, uint64_t samples, uint64_t seed, uint64_t
     while (n->half < 32 && (samples - 1) >> (2 * n->half))
         n->half++;
     n->mask = ((uint64_t)1 << n->half) - 1;
-    uint64_t key = mix(seed + 0x9e3779b97f4a7c15u) ^ mix(epoch * 0xd1342543de82ef95u + 1);
+    uint64_t key =
+        dt_chance_mix(seed + 0x9e3779b97f4a7c15u) ^ dt_chance_mix(epoch * 0xd1342543de82ef95u + 1);
     for (int i = 0; i < ROUNDS; i++)
-        n->keys[i] = key = mix(key + 0x9e3779b97f4a7c15u);
+        n->keys[i] = key = dt_chance_mix(key + 0x9e3779b97f4a7c15u);
 }
 
 static uint64_t permute(const struct network *n, uint64_t x)
 {
     uint64_t left = x >> n->half, right = x & n->mask;
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t next = left ^ (mix(right + n->keys[i]) & n->mask);
+        uint64_t next = left ^ (dt_chance_mix(right + n->keys[i]) & n->mask);
         left = right;
         right = next;
     }

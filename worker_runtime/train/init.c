@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_runtime/train/init.h"
 
-#include <math.h>
+#include "base/chance.h"
 
-/* A good mixer of 64 bits: neighbours in give strangers out. */
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
+#include <math.h>
 
 /* Uniform in (0, 1]: its logarithm is finite. */
 static double uniform(uint64_t key, uint64_t i)
 {
-    return (double)((mix(key + i * 0x9e3779b97f4a7c15u) >> 11) + 1) * 0x1p-53;
+    return (double)((dt_chance_mix(key + i * 0x9e3779b97f4a7c15u) >> 11) + 1) * 0x1p-53;
 }
 
 /* Box and Muller: two uniform numbers make two normal ones, of which element I takes one. */
@@ -30,7 +22,7 @@ static double normal(uint64_t key, uint64_t i)
 void dt_init_tensor(const struct dt_tensor *t, size_t tensor, uint64_t seed, size_t first,
                     size_t count, float *out)
 {
-    uint64_t key = mix(mix(seed + 1) + tensor);
+    uint64_t key = dt_chance_mix(dt_chance_mix(seed + 1) + tensor);
     for (size_t i = 0; i < count; i++) {
         out[i] = t->init_value;
         if (t->init_std > 0)
