@@ -543,6 +543,17 @@ enum dt_decoded dt_message_decode(const uint8_t *bytes, size_t len, size_t max,
     return DT_DONE;
 }
 
+bool dt_message_read(struct dt_bytes value, enum dt_message_type type, struct dt_message *m)
+{
+    size_t used;
+    if (dt_message_decode(value.at, value.len, DT_FRAME_MAX, m, &used, NULL) != DT_DONE)
+        return false;
+    if (m->type == type)
+        return true;
+    dt_message_finish(m);
+    return false;
+}
+
 void dt_message_finish(struct dt_message *m)
 {
     if (stances_of(m))

@@ -348,6 +348,9 @@ void dt_message_encode(struct dt_buf *out, const struct dt_message *m);
  * bytes, no JSON, not a message, a value out of its range. */
 enum dt_decoded dt_message_decode(const uint8_t *bytes, size_t len, size_t max,
                                   struct dt_message *m, size_t *used, struct dt_err *err);
+/* VALUE, in which anybody may have put anything, is to be a message of that TYPE. True: M is to be
+ * finished. */
+bool dt_message_read(struct dt_bytes value, enum dt_message_type type, struct dt_message *m);
 void dt_message_finish(struct dt_message *m);
 
 #endif

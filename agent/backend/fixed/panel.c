@@ -93,19 +93,12 @@ static void put(struct dt_panel *p, struct dt_store *store, struct dt_bytes at,
         dt_store_set(store, at, (struct dt_bytes){p->value.at, p->value.len}, NULL);
 }
 
-/* The message of that TYPE at a key, where any peer may have put anything; to be finished. */
+/* The message of that TYPE at a key; to be finished. */
 static bool take(struct dt_store *store, struct dt_bytes at, enum dt_message_type type,
                  struct dt_message *m)
 {
     struct dt_bytes value;
-    size_t used;
-    if (!dt_store_get(store, at, &value) ||
-        dt_message_decode(value.at, value.len, DT_FRAME_MAX, m, &used, NULL) != DT_DONE)
-        return false;
-    if (m->type == type)
-        return true;
-    dt_message_finish(m);
-    return false;
+    return dt_store_get(store, at, &value) && dt_message_read(value, type, m);
 }
 
 /* -- do all stand still? ---------------------------------------------------------------------- */

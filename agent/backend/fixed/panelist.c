@@ -47,14 +47,7 @@ static bool await(struct dt_panelist *p, struct dt_bytes at, dt_store_done_fn *d
 static bool read_reply(const struct dt_c10d_reply *reply, enum dt_message_type type,
                        struct dt_message *m)
 {
-    size_t used;
-    if (!reply || dt_message_decode(reply->value.at, reply->value.len, DT_FRAME_MAX, m, &used,
-                                    NULL) != DT_DONE)
-        return false;
-    if (m->type == type)
-        return true;
-    dt_message_finish(m);
-    return false;
+    return reply && dt_message_read(reply->value, type, m);
 }
 
 /* -- whether all take part -------------------------------------------------------------------- */
