@@ -2,7 +2,7 @@
 /* What a run consists of, for the files of this folder:
  *
  *     train.c     the loop
- *     setup.c     makes and ends all of this
+ *     setup.c     makes and ends all of this; data.c: opens what is trained on
  *     parallel.c  how the ranks share the work; stages.c: the stages of a pipeline
  *     next_mesh.c has a later world take another mesh, where the configured one does not fit
  *     base.c      has the frozen model where adapters are trained
@@ -219,6 +219,11 @@ void dt_trainer_close(struct dt_trainer *t);
 /* Of that, the model's tensors and what is trained on: for whoever has no ranks to meet. */
 int dt_trainer_open_model(struct dt_trainer *t, struct dt_err *err);
 int dt_trainer_open_data(struct dt_trainer *t, struct dt_err *err);
+
+/* data.c. Once that is open: all ranks read the same files. Collective. */
+int dt_trainer_check_data(struct dt_trainer *t, struct dt_err *err);
+/* Into the state at hand, so that who resumes can tell whether it is the same. */
+void dt_trainer_note_data(struct dt_trainer *t);
 
 /* What rank 0 found to go on from, on all ranks. */
 struct dt_found {
