@@ -2,7 +2,8 @@
 /* What a run consists of, for the files of this folder:
  *
  *     train.c     the loop
- *     setup.c     makes and ends all of this; data.c: opens what is trained on
+ *     setup.c     makes and ends all of this; data.c: opens what is trained on;
+ *                 introduce.c: says what came of it
  *     parallel.c  how the ranks share the work; stages.c: the stages of a pipeline
  *     next_mesh.c has a later world take another mesh, where the configured one does not fit
  *     base.c      has the frozen model where adapters are trained
@@ -233,6 +234,12 @@ struct dt_found {
     char path[PATH_MAX];   /* "": nothing */
     char why[512];
 };
+
+/* introduce.c. Metrics, of rank 0, for a run whose steps are known; what was warned of before
+ * there were any; and which run this is, which begins from FOUND, in a few lines. */
+int dt_trainer_open_metrics(struct dt_trainer *t, struct dt_err *err);
+void dt_trainer_say_warnings(struct dt_trainer *t);
+void dt_trainer_introduce(struct dt_trainer *t, const struct dt_found *found);
 
 /* parallel.c. The mesh that the configuration wants; and once the model's tensors are known, this
  * rank's parts of them. Collective; not the second. */
