@@ -5,7 +5,7 @@
 #ifndef DT_AGENT_AFTERMATH_H
 #define DT_AGENT_AFTERMATH_H
 
-#include "agent/attempt.h"
+#include "agent/attempt/attempt.h"
 #include "agent/backend/backend.h"
 #include "agent/failure/round_file.h"
 #include "agent/failure/verdict.h"

@@ -4,7 +4,7 @@
 #define DT_AGENT_INSIDE_H
 
 #include "agent/aftermath.h"
-#include "agent/attempt.h"
+#include "agent/attempt/attempt.h"
 #include "agent/backend/backend.h"
 #include "agent/bind/bind.h"
 #include "agent/closing.h"

@@ -2,8 +2,8 @@
 /* The workers of one round on this node: from the folder of their files until nothing of them is
  * left and all that they printed is out. Workers that can stay are in several rounds: between two
  * of them the attempt waits. */
-#ifndef DT_AGENT_ATTEMPT_H
-#define DT_AGENT_ATTEMPT_H
+#ifndef DT_AGENT_ATTEMPT_ATTEMPT_H
+#define DT_AGENT_ATTEMPT_ATTEMPT_H
 
 #include "agent/bind/bind.h"
 #include "agent/failure/inquiry.h"

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/attempt.h"
+#include "agent/attempt/inside.h"
 
 #include "agent/failure/notice.h"
 #include "agent/lineup.h"
-#include "agent/stay.h"
-#include "agent/watch/meter.h"
-#include "agent/watch/watchdog.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/loop/ending.h"
-#include "base/signame.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,55 +18,12 @@ extern char **environ;
 #define LAST_WORDS (5 * DT_SECOND)
 #define LOOK_LEAVING_MS 5 /* how often workers that are to leave their round are looked at */
 
-struct dt_attempt {
-    struct dt_attempt_means means;
-    struct dt_world world; /* what means points to */
-    const struct dt_attempt_events *events;
-    void *arg;
-    struct dt_watchdog *watchdog;
-    struct dt_pages *pages;         /* NULL: none could be made */
-    struct dt_meter *meter;         /* of them; NULL: no memory */
-    struct dt_recorders *recorders; /* likewise */
-    struct dt_kernel_log *kernel;   /* NULL: it may not be read */
-    struct dt_group *group;
-    struct dt_hang *hang;     /* NULL: nobody may look, or no longer needs to */
-    struct dt_lag_watch *lag; /* likewise; or there is nobody to compare them with */
-    struct dt_ending ending;
-    uv_timer_t last_words;
-    uv_timer_t leaving;         /* looks at workers that are to leave their round */
-    dt_ms held;                 /* when they were told to */
-    struct dt_stay_fact *facts; /* of each worker, for looks at them */
-    bool waits;                 /* all that live have left it ... */
-    bool dead_are_silent;       /* ... and what the others printed is out */
-    bool stopped;               /* we were told to end it */
-    bool failed;                /* a worker did, and it was said */
-    bool hung;                  /* ... as we ended it, since it hung */
-    bool drains;                /* the group is over and what it printed is not all out */
-};
-
 /* -- the end ---------------------------------------------------------------------------------- */
-
-static void close_watchdog(struct dt_attempt *t)
-{
-    if (t->watchdog)
-        dt_watchdog_close(t->watchdog, NULL, NULL);
-    t->watchdog = NULL;
-}
-
-static void close_watches(struct dt_attempt *t)
-{
-    if (t->hang)
-        dt_hang_close(t->hang, NULL, NULL);
-    t->hang = NULL;
-    if (t->lag)
-        dt_lag_watch_close(t->lag, NULL, NULL);
-    t->lag = NULL;
-}
 
 void dt_attempt_close(struct dt_attempt *t)
 {
-    close_watchdog(t);
-    close_watches(t);
+    attempt_close_watchdog(t);
+    attempt_close_watches(t);
     if (t->group)
         dt_group_close(t->group, NULL, NULL);
     t->group = NULL;
@@ -94,7 +46,7 @@ static void on_drained(void *arg)
     struct dt_attempt *t = arg;
     t->drains = false;
     uv_timer_stop(&t->last_words);
-    close_watchdog(t);
+    attempt_close_watchdog(t);
     t->events->on_over(t->arg);
 }
 
@@ -122,7 +74,7 @@ static void on_group_over(void *arg)
     bool others_wait = t->events->on_failed && dt_group_outcome(t->group) != DT_GROUP_SUCCEEDED;
     t->drains = true;
     uv_timer_stop(&t->leaving);
-    close_watches(t);
+    attempt_close_watches(t);
     if (t->stopped || others_wait)
         limit_last_words(t);
     dt_output_drain(t->means.output, on_drained, t);
@@ -183,7 +135,7 @@ static void hold(struct dt_attempt *t)
     dt_group_hold(t->group);
     if (!dt_group_holds(t->group))
         return;
-    close_watches(t);
+    attempt_close_watches(t);
     t->held = dt_clock_monotonic();
     t->dead_are_silent = true;
     uv_timer_start(&t->leaving, on_leaving, 0, LOOK_LEAVING_MS);
@@ -249,110 +201,6 @@ static void on_worker_exited(void *arg, int local_rank)
 static const struct dt_group_events group_events = {on_worker_started, on_worker_exited,
                                                     on_group_over};
 
-/* -- time limits that workers set themselves -------------------------------------------------- */
-
-static bool watchdog_may_signal(void *arg, pid_t pid)
-{
-    const struct dt_attempt *t = arg;
-    return t->group && dt_group_has(t->group, pid);
-}
-
-static void on_timer_expired(void *arg, pid_t pid, const char *scope, int signum)
-{
-    struct dt_attempt *t = arg;
-    char name[DT_SIGNAME_TEXT];
-    dt_group_claim(t->group, pid);
-    dt_warn("process %d is over its time in \"%s\": sending %s", pid, scope,
-            dt_signame_text(signum, name));
-}
-
-static int open_watchdog(struct dt_attempt *t, struct dt_err *err)
-{
-    const struct dt_plan *plan = t->means.plan;
-    if (!plan->watchdog)
-        return 0;
-    t->watchdog = dt_watchdog_open(t->means.loop, plan->watchdog_path, watchdog_may_signal,
-                                   on_timer_expired, t, err);
-    return t->watchdog ? 0 : -1;
-}
-
-/* -- workers that stand still ----------------------------------------------------------------- */
-
-static void on_hung(void *arg, int local_rank, const char *why)
-{
-    struct dt_attempt *t = arg;
-    t->hung = true;
-    int rank = t->world.first_rank + local_rank;
-    dt_log_about(DT_LOG_WARN, &(struct dt_log_about){.round = -1, .rank = rank},
-                 "worker %d (rank %d) is ended, as --on-hang says", local_rank, rank);
-    dt_group_fail(t->group, local_rank, why);
-}
-
-static bool on_still(void *arg, dt_ms still, bool sure)
-{
-    struct dt_attempt *t = arg;
-    return t->events->on_still(t->arg, still, sure);
-}
-
-static int open_hang(struct dt_attempt *t, struct dt_err *err)
-{
-    static const struct dt_hang_events alone = {.end = on_hung};
-    static const struct dt_hang_events told = {.still = on_still, .end = on_hung};
-    struct dt_hang_means means = {
-        .loop = t->means.loop,
-        .plan = t->means.plan,
-        .world = &t->world,
-        .group = t->group,
-        .pages = t->pages,
-        .logs = t->means.logs,
-        .recorders = t->recorders,
-    };
-    if (t->means.plan->no_look)
-        return 0;
-    t->hang = dt_hang_open(&means, t->events->on_still ? &told : &alone, t, err);
-    return t->hang ? 0 : -1;
-}
-
-/* -- workers that hold others up -------------------------------------------------------------- */
-
-static void on_straggler(void *arg, const char *sentence, bool holds_up)
-{
-    struct dt_attempt *t = arg;
-    t->events->on_straggler(t->arg, sentence, holds_up);
-}
-
-static int open_lag(struct dt_attempt *t, struct dt_err *err)
-{
-    bool alone = t->events->on_straggler != NULL;
-    int known = alone ? t->means.plan->nproc : t->world.size;
-    struct dt_lag_means means = {
-        .loop = t->means.loop,
-        .plan = t->means.plan,
-        .world = &t->world,
-        .group = t->group,
-        .pages = t->pages,
-    };
-    if (t->means.plan->on_straggler == DT_ON_STRAGGLER_OFF || known < 2)
-        return 0;
-    t->lag = dt_lag_watch_open(&means, alone ? on_straggler : NULL, t, err);
-    return t->lag ? 0 : -1;
-}
-
-static int open_watches(struct dt_attempt *t, struct dt_err *err)
-{
-    return open_hang(t, err) < 0 ? -1 : open_lag(t, err);
-}
-
-struct dt_hang *dt_attempt_hang(const struct dt_attempt *t)
-{
-    return t->hang;
-}
-
-bool dt_attempt_must_end_job(const struct dt_attempt *t)
-{
-    return t->hung && t->means.plan->on_hang == DT_ON_HANG_STOP;
-}
-
 /* -- the beginning ---------------------------------------------------------------------------- */
 
 static struct dt_lineup lineup_of(const struct dt_attempt *t)
@@ -392,7 +240,7 @@ static int start_group(struct dt_attempt *t, struct dt_err *err)
     dt_lineup_free(spawns, m->plan->nproc);
     dt_pages_close_fds(t->pages);
     dt_output_started(m->output);
-    return t->group ? open_watches(t, err) : -1;
+    return t->group ? attempt_open_watches(t, err) : -1;
 }
 
 static int start(struct dt_attempt *t, struct dt_err *err)
@@ -402,7 +250,7 @@ static int start(struct dt_attempt *t, struct dt_err *err)
         dt_log_dir_begin(m->logs, m->restarts, t->world.round, m->plan->nproc, err) < 0)
         return -1;
     if (dt_output_begin(m->output, m->logs->attempt, t->world.first_rank, err) < 0 ||
-        open_watchdog(t, err) < 0)
+        attempt_open_watchdog(t, err) < 0)
         return -1;
     return start_group(t, err);
 }
@@ -489,7 +337,7 @@ int dt_attempt_go_on(struct dt_attempt *t, const struct dt_world *world, int res
     if (dt_output_go_on(t->means.output, world->first_rank, err) < 0 || start_missing(t, err) < 0)
         return -1;
     give_world(t);
-    return open_watches(t, err);
+    return attempt_open_watches(t, err);
 }
 
 void dt_attempt_recall(struct dt_attempt *t)
@@ -511,7 +359,7 @@ void dt_attempt_stop(struct dt_attempt *t, int signum)
 {
     t->stopped = true;
     uv_timer_stop(&t->leaving);
-    close_watches(t);
+    attempt_close_watches(t);
     if (t->drains)
         limit_last_words(t);
     else
@@ -522,7 +370,7 @@ void dt_attempt_kill(struct dt_attempt *t)
 {
     t->stopped = true;
     uv_timer_stop(&t->leaving);
-    close_watches(t);
+    attempt_close_watches(t);
     if (t->drains)
         give_up_console(t);
     else
