@@ -4,6 +4,7 @@
 #define DT_AGENT_ATTEMPT_INSIDE_H
 
 #include "agent/attempt/attempt.h"
+#include "agent/lineup.h"
 #include "agent/stay.h"
 #include "agent/watch/meter.h"
 #include "agent/watch/watchdog.h"
@@ -34,6 +35,16 @@ struct dt_attempt {
     bool hung;                  /* ... as we ended it, since it hung */
     bool drains;                /* the group is over and what it printed is not all out */
 };
+
+/* attempt.c. A pager on its first page would keep us for ever, and other nodes that wait for us. */
+void attempt_limit_last_words(struct dt_attempt *t);
+/* What its workers are started from. */
+struct dt_lineup attempt_lineup(const struct dt_attempt *t);
+
+/* holding.c. The round is over. Where nobody can stay the group stops as it does. */
+void attempt_hold(struct dt_attempt *t);
+/* A worker of a group that holds is over. The next round of all nodes waits for what it printed. */
+void attempt_silence(struct dt_attempt *t, int local_rank);
 
 /* watches.c */
 int attempt_open_watchdog(struct dt_attempt *t, struct dt_err *err);
