@@ -16,31 +16,10 @@
 
 #include "worker_runtime/mesh/rows.h"
 #include "worker_runtime/model/packed.h"
-#include "worker_runtime/model/work.h"
+#include "worker_runtime/model/pass.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-struct pass {
-    struct dt_transformer *t;
-    struct dt_zero *z;
-    size_t slot, batch;
-    bool train, weighed;
-    enum dt_half half; /* of the way back */
-    float scale;
-    struct dt_err *err;
-};
-
-/* Of whole samples, and of what of them is here. */
-static size_t places_of(const struct pass *p)
-{
-    return p->batch * p->t->options.positions;
-}
-
-static size_t rows_of(const struct pass *p)
-{
-    return p->batch * dt_pieces_own(&p->t->options.pieces);
-}
 
 static size_t head_unit(const struct dt_transformer *t)
 {
@@ -48,14 +27,14 @@ static size_t head_unit(const struct dt_transformer *t)
 }
 
 /* Whether it computes for other ranks, too. */
-static bool is_shared(const struct pass *p, const struct dt_work *w)
+static bool is_shared(const struct dt_pass *p, const struct dt_work *w)
 {
     bool block = w->kind == DT_BLOCK_FORWARD || w->kind == DT_BLOCK_BACKWARD;
     return p->t->options.experts && block;
 }
 
 /* Without samples there is nothing to compute, but where others wait for it. */
-static int compute(const struct pass *p, struct dt_work *w)
+static int compute(const struct dt_pass *p, struct dt_work *w)
 {
     const struct dt_transformer_options *o = &p->t->options;
     const struct dt_team *const teams[] = {o->team, o->context, o->experts};
@@ -80,7 +59,7 @@ static bool trains_embedding(const struct dt_transformer *t)
     return t->adapters && t->options.lora->saves_embedding;
 }
 
-static int embed_forward(struct pass *p)
+static int embed_forward(struct dt_pass *p)
 {
     struct dt_work w = {.kind = DT_EMBED_FORWARD};
     bool own = trains_embedding(p->t);
@@ -96,7 +75,7 @@ static int embed_forward(struct pass *p)
     return rc;
 }
 
-static int embed_backward(struct pass *p)
+static int embed_backward(struct dt_pass *p)
 {
     struct dt_work w = {.kind = DT_EMBED_BACKWARD};
     struct dt_zero *z = p->t->adapters ? p->t->adapters : p->z;
@@ -110,7 +89,7 @@ static int embed_backward(struct pass *p)
 }
 
 /* The block's parameters, and its adapters' where there are any. */
-static int gather_block(struct pass *p, size_t block, struct dt_work *w)
+static int gather_block(struct dt_pass *p, size_t block, struct dt_work *w)
 {
     struct dt_zero *adapters = p->t->adapters;
     w->params = dt_zero_gather(p->z, block + 1, p->err);
@@ -120,7 +99,7 @@ static int gather_block(struct pass *p, size_t block, struct dt_work *w)
     return w->params && (w->adapters || !adapters) ? 0 : -1;
 }
 
-static void release_block(struct pass *p, size_t block)
+static void release_block(struct dt_pass *p, size_t block)
 {
     if (p->t->adapters)
         dt_zero_release(p->t->adapters, dt_lora_block_unit(p->t->options.lora, block));
@@ -128,13 +107,13 @@ static void release_block(struct pass *p, size_t block)
 }
 
 /* What is trained of the block: where gradients of it go, and to whom they are given. */
-static struct dt_zero *trained(const struct pass *p, size_t block, size_t *unit)
+static struct dt_zero *trained(const struct dt_pass *p, size_t block, size_t *unit)
 {
     *unit = p->t->adapters ? dt_lora_block_unit(p->t->options.lora, block) : block + 1;
     return p->t->adapters ? p->t->adapters : p->z;
 }
 
-static int block_forward(struct pass *p, size_t block, bool chained, bool again)
+static int block_forward(struct dt_pass *p, size_t block, bool chained, bool again)
 {
     struct dt_work w = {
         .kind = DT_BLOCK_FORWARD, .block = block, .chained = chained, .again = again};
@@ -146,7 +125,7 @@ static int block_forward(struct pass *p, size_t block, bool chained, bool again)
 }
 
 /* AGAIN: its forward pass first, as what it kept is not there any more. */
-static int block_backward(struct pass *p, size_t block, bool chained, bool again)
+static int block_backward(struct dt_pass *p, size_t block, bool chained, bool again)
 {
     static const enum dt_work_kind kinds[] = {DT_BLOCK_BACKWARD, DT_BLOCK_INPUT, DT_BLOCK_WEIGHTS};
     struct dt_work w = {.kind = kinds[p->half], .block = block, .chained = chained, .again = again};
@@ -163,15 +142,9 @@ static int block_backward(struct pass *p, size_t block, bool chained, bool again
     return rc < 0 ? -1 : dt_zero_reduce(z, unit, p->err);
 }
 
-/* The blocks that the pass goes through. */
-static const struct dt_chunk *chunk_of(const struct pass *p)
+static int blocks_forward(struct dt_pass *p)
 {
-    return &p->t->stage.chunk[p->t->a.slots[p->slot].chunk];
-}
-
-static int blocks_forward(struct pass *p)
-{
-    const struct dt_chunk *own = chunk_of(p);
+    const struct dt_chunk *own = dt_pass_chunk(p);
     for (size_t block = own->first; block < own->end; block++)
         if (block_forward(p, block, block > own->first, false) < 0)
             return -1;
@@ -180,10 +153,10 @@ static int blocks_forward(struct pass *p)
 
 /* Segment by segment from the end. What the last segment kept is still there from the way forward;
  * the others are gone through again from the input of their first block. */
-static int blocks_backward(struct pass *p)
+static int blocks_backward(struct dt_pass *p)
 {
     struct dt_transformer *t = p->t;
-    const struct dt_chunk *own = chunk_of(p);
+    const struct dt_chunk *own = dt_pass_chunk(p);
     size_t segment = t->a.segment ? t->a.segment : t->shape.layers, begin = own->first;
     for (size_t end = own->end; end > begin;) {
         size_t first = begin + (end - begin - 1) / segment * segment;
@@ -210,7 +183,7 @@ static bool has_own_head(const struct dt_transformer *t, size_t *unit)
 }
 
 /* Where gradients go: of all of the head, or of the adapters' matrix alone. */
-static int lend_head_grads(struct pass *p, struct dt_work *w)
+static int lend_head_grads(struct dt_pass *p, struct dt_work *w)
 {
     const struct dt_transformer *t = p->t;
     size_t own;
@@ -227,7 +200,7 @@ static int lend_head_grads(struct pass *p, struct dt_work *w)
 }
 
 /* Finds its parameters and where their gradients go. */
-static int gather_head(struct pass *p, struct dt_work *w)
+static int gather_head(struct dt_pass *p, struct dt_work *w)
 {
     const struct dt_transformer *t = p->t;
     size_t own;
@@ -244,7 +217,7 @@ static int gather_head(struct pass *p, struct dt_work *w)
     return p->train ? lend_head_grads(p, w) : 0;
 }
 
-static int reduce_head(struct pass *p)
+static int reduce_head(struct dt_pass *p)
 {
     const struct dt_transformer *t = p->t;
     size_t own;
@@ -253,7 +226,7 @@ static int reduce_head(struct pass *p)
     return t->adapters ? 0 : dt_zero_reduce(p->z, head_unit(t), p->err);
 }
 
-static int head(struct pass *p)
+static int head(struct dt_pass *p)
 {
     struct dt_transformer *t = p->t;
     struct dt_work w = {.kind = DT_HEAD, .scale = p->scale, .weighed = p->weighed};
@@ -269,149 +242,46 @@ static int head(struct pass *p)
     return rc == 0 && p->train ? reduce_head(p) : rc;
 }
 
-/* An id outside would be read from outside of the embedding. */
-static int check_ids(const struct pass *p, const char *what, const int32_t *ids, int32_t least)
-{
-    const struct dt_transformer *t = p->t;
-    for (size_t i = 0; i < rows_of(p); i++) {
-        if (ids[i] >= least && (ids[i] < 0 || (size_t)ids[i] < t->options.words.all))
-            continue;
-        size_t sample, position = dt_pieces_place(&t->options.pieces, p->batch, i, &sample);
-        return dt_err_set(p->err, DT_E_USAGE,
-                          "%s %d of sample %zu at position %zu is none of this model's %zu "
-                          "words; the data was made for another vocabulary",
-                          what, (int)ids[i], sample, position, t->options.words.all);
-    }
-    return 0;
-}
-
-/* Attention counts on each document to begin within its sample, and not behind a row of its own. */
-static int check_documents(const struct pass *p)
-{
-    size_t positions = p->t->options.positions;
-    const int32_t *documents = p->t->options.documents;
-    for (size_t i = 0; i < places_of(p); i++) {
-        size_t at = i % positions;
-        bool goes_on = at > 0 && documents[i] == documents[i - 1];
-        if (!goes_on && (documents[i] < 0 || (size_t)documents[i] != at))
-            return dt_err_set(p->err, DT_E_USAGE,
-                              "position %zu of sample %zu is in a document that begins at %d", at,
-                              i / positions, (int)documents[i]);
-    }
-    return 0;
-}
-
-/* Rotations need no places: what they do to a query and a key depends on how far apart these are.
- */
-static void load_places(const struct pass *p, const struct dt_activation_slot *to)
-{
-    struct dt_transformer *t = p->t;
-    const int32_t *documents = t->options.documents;
-    size_t rows = rows_of(p);
-    if (to->documents)
-        t->device->table->from_host(t->device, to->documents, documents,
-                                    places_of(p) * sizeof *documents);
-    if (!to->places)
-        return;
-    for (size_t i = 0; i < rows; i++) {
-        size_t sample, position = dt_pieces_place(&t->options.pieces, p->batch, i, &sample);
-        size_t begins = documents ? (size_t)documents[sample * t->options.positions + position] : 0;
-        t->places[i] = (int32_t)(position - begins);
-    }
-    t->device->table->from_host(t->device, to->places, t->places, rows * sizeof *t->places);
-}
-
-/* The same as numbers of this rank's words: one of another rank is ELSEWHERE. */
-static void load_words(const struct pass *p, int32_t *to, const int32_t *ids, int32_t elsewhere)
-{
-    struct dt_transformer *t = p->t;
-    const struct dt_words *own = &t->options.words;
-    size_t rows = rows_of(p);
-    for (size_t i = 0; i < rows && own->parts > 1; i++) {
-        size_t id = (size_t)ids[i];
-        bool here = ids[i] >= 0 && id >= own->from && id < own->to;
-        t->words[i] = ids[i] < 0 ? ids[i] : here ? (int32_t)(id - own->from) : elsewhere;
-    }
-    t->device->table->from_host(t->device, to, own->parts > 1 ? t->words : ids, rows * sizeof *to);
-}
-
-static bool is_first(const struct pass *p)
-{
-    return dt_chunk_is_first(chunk_of(p));
-}
-
-static bool is_last(const struct pass *p)
-{
-    return dt_chunk_is_last(&p->t->shape, chunk_of(p));
-}
-
-/* Of ids and targets a stage has what it computes with. */
-static int load(const struct pass *p, const int32_t *ids, const int32_t *targets)
-{
-    const struct dt_words *own = &p->t->options.words;
-    bool first = is_first(p), last = is_last(p);
-    struct dt_activation_slot *to = &p->t->a.slots[p->slot];
-    if (p->batch > p->t->options.batch)
-        return dt_err_set(p->err, DT_E_USAGE, "%zu samples, where there is room for %zu", p->batch,
-                          p->t->options.batch);
-    if (first && check_ids(p, "token", ids, 0) < 0)
-        return -1;
-    if (last && check_ids(p, "target", targets, INT32_MIN) < 0)
-        return -1;
-    if (to->documents && check_documents(p) < 0)
-        return -1;
-    to->batch = p->batch;
-    to->first_sample = p->t->first_sample;
-    to->balance = p->t->balance;
-    to->z_loss = p->t->z_loss;
-    load_places(p, to);
-    if (first)
-        load_words(p, to->ids, ids, -1);
-    if (last)
-        load_words(p, to->targets, targets, (int32_t)(own->to - own->from));
-    return 0;
-}
-
 /* Of all rows, into OUT. */
-static int fetch_losses(struct pass *p, float *out)
+static int fetch_losses(struct dt_pass *p, float *out)
 {
     struct dt_transformer *t = p->t;
     const float *losses = t->a.slots[p->slot].losses;
     dt_work_start_clock(t);
-    t->device->table->to_host(t->device, out, losses, rows_of(p) * sizeof *out);
+    t->device->table->to_host(t->device, out, losses, dt_pass_rows(p) * sizeof *out);
     if (dt_device_sync(t->device, p->err) < 0)
         return -1;
     dt_work_count_time(t, p->train ? &t->backward_ns : &t->forward_ns);
     return 0;
 }
 
-static int collect_losses(struct pass *p, double *loss_sum)
+static int collect_losses(struct dt_pass *p, double *loss_sum)
 {
     const float *losses = p->t->losses;
     if (fetch_losses(p, p->t->losses) < 0)
         return -1;
-    for (size_t i = 0; i < rows_of(p); i++)
+    for (size_t i = 0; i < dt_pass_rows(p); i++)
         *loss_sum += (double)losses[i];
     return 0;
 }
 
 /* Where picks are counted behind what goes over a border. */
-static void *behind(const struct pass *p, dt_elem *border)
+static void *behind(const struct dt_pass *p, dt_elem *border)
 {
     const struct dt_transformer *t = p->t;
-    size_t numbers = dt_rows_own(t->options.team, rows_of(p)) * t->shape.width;
+    size_t numbers = dt_rows_own(t->options.team, dt_pass_rows(p)) * t->shape.width;
     return (char *)border + numbers * dt_dtype_size(t->device->ops->elem);
 }
 
 /* On CPUs, as all of experts. */
-static void take_counts(const struct pass *p, dt_elem *border)
+static void take_counts(const struct dt_pass *p, dt_elem *border)
 {
     int32_t *counts = p->t->a.slots[p->slot].counts;
     if (counts && p->train)
         memcpy(counts, behind(p, border), dt_shape_pick_counts(&p->t->shape) * sizeof *counts);
 }
 
-static void give_counts(const struct pass *p)
+static void give_counts(const struct dt_pass *p)
 {
     const struct dt_activation_slot *slot = &p->t->a.slots[p->slot];
     if (slot->counts && p->train)
@@ -420,38 +290,38 @@ static void give_counts(const struct pass *p)
 }
 
 /* To the stream behind the last block. */
-static int stream(struct pass *p, const int32_t *ids, const int32_t *targets)
+static int stream(struct dt_pass *p, const int32_t *ids, const int32_t *targets)
 {
     assert(p->slot < p->t->a.slot_count);
-    if (load(p, ids, targets) < 0 || (is_first(p) && embed_forward(p) < 0))
+    if (dt_pass_load(p, ids, targets) < 0 || (dt_pass_is_first(p) && embed_forward(p) < 0))
         return -1;
-    if (!is_first(p))
-        take_counts(p, p->t->a.slots[p->slot].inputs[chunk_of(p)->first]);
+    if (!dt_pass_is_first(p))
+        take_counts(p, p->t->a.slots[p->slot].inputs[dt_pass_chunk(p)->first]);
     return blocks_forward(p);
 }
 
 /* What the next stage begins with is there when this returns. */
-static int leave(struct pass *p)
+static int leave(struct dt_pass *p)
 {
-    struct dt_work w = {.kind = DT_LEAVE, .block = chunk_of(p)->end - 1};
+    struct dt_work w = {.kind = DT_LEAVE, .block = dt_pass_chunk(p)->end - 1};
     if (compute(p, &w) < 0)
         return -1;
     give_counts(p);
     return dt_device_sync(p->t->device, p->err);
 }
 
-static int forward(struct pass *p, const int32_t *ids, const int32_t *targets)
+static int forward(struct dt_pass *p, const int32_t *ids, const int32_t *targets)
 {
     if (stream(p, ids, targets) < 0)
         return -1;
-    return is_last(p) ? head(p) : leave(p);
+    return dt_pass_is_last(p) ? head(p) : leave(p);
 }
 
 int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t slot, size_t batch,
                            const int32_t *ids, const int32_t *targets, float scale,
                            struct dt_err *err)
 {
-    struct pass p = {
+    struct dt_pass p = {
         .t = t, .z = z, .slot = slot, .batch = batch, .train = true, .scale = scale, .err = err};
     return forward(&p, ids, targets);
 }
@@ -459,38 +329,38 @@ int dt_transformer_forward(struct dt_transformer *t, struct dt_zero *z, size_t s
 int dt_transformer_backward(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                             double *loss_sum, struct dt_err *err)
 {
-    struct pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
+    struct dt_pass p = {.t = t, .z = z, .slot = slot, .train = true, .err = err};
     assert(slot < t->a.slot_count);
     p.batch = t->a.slots[slot].batch;
-    if (!is_last(&p))
+    if (!dt_pass_is_last(&p))
         take_counts(&p, t->a.slots[slot].dstream);
-    if (blocks_backward(&p) < 0 || (is_first(&p) && embed_backward(&p) < 0))
+    if (blocks_backward(&p) < 0 || (dt_pass_is_first(&p) && embed_backward(&p) < 0))
         return -1;
-    if (!is_first(&p))
+    if (!dt_pass_is_first(&p))
         give_counts(&p);
-    return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+    return dt_pass_is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
 }
 
 int dt_transformer_backward_inputs(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                                    double *loss_sum, struct dt_err *err)
 {
-    struct pass p = {
+    struct dt_pass p = {
         .t = t, .z = z, .slot = slot, .train = true, .half = DT_INPUT_HALF, .err = err};
     assert(slot < t->a.slot_count && t->options.halves);
     p.batch = t->a.slots[slot].batch;
     if (blocks_backward(&p) < 0)
         return -1;
-    return is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
+    return dt_pass_is_last(&p) ? collect_losses(&p, loss_sum) : dt_device_sync(t->device, err);
 }
 
 int dt_transformer_backward_weights(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                                     struct dt_err *err)
 {
-    struct pass p = {
+    struct dt_pass p = {
         .t = t, .z = z, .slot = slot, .train = true, .half = DT_WEIGHT_HALF, .err = err};
     assert(slot < t->a.slot_count && t->options.halves);
     p.batch = t->a.slots[slot].batch;
-    if (blocks_backward(&p) < 0 || (is_first(&p) && embed_backward(&p) < 0))
+    if (blocks_backward(&p) < 0 || (dt_pass_is_first(&p) && embed_backward(&p) < 0))
         return -1;
     return dt_device_sync(t->device, err);
 }
@@ -503,9 +373,9 @@ void dt_transformer_turn(struct dt_transformer *t, size_t slot, size_t chunk)
 
 void *dt_transformer_input(struct dt_transformer *t, size_t slot)
 {
-    const struct pass p = {.t = t, .slot = slot};
-    assert(slot < t->a.slot_count && !is_first(&p));
-    return t->a.slots[slot].inputs[chunk_of(&p)->first];
+    const struct dt_pass p = {.t = t, .slot = slot};
+    assert(slot < t->a.slot_count && !dt_pass_is_first(&p));
+    return t->a.slots[slot].inputs[dt_pass_chunk(&p)->first];
 }
 
 void *dt_transformer_border(struct dt_transformer *t, size_t slot)
@@ -527,10 +397,10 @@ int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot
                         const int32_t *ids, const int32_t *targets, bool train, float *losses,
                         struct dt_err *err)
 {
-    struct pass p = {.t = t, .z = z, .slot = slot, .batch = batch, .train = train, .err = err};
+    struct dt_pass p = {.t = t, .z = z, .slot = slot, .batch = batch, .train = train, .err = err};
     if (stream(&p, ids, targets) < 0)
         return -1;
-    if (!is_last(&p))
+    if (!dt_pass_is_last(&p))
         return leave(&p);
     p.train = false; /* of the head there are no gradients yet */
     return head(&p) < 0 ? -1 : fetch_losses(&p, losses);
@@ -539,12 +409,13 @@ int dt_transformer_lose(struct dt_transformer *t, struct dt_zero *z, size_t slot
 int dt_transformer_weigh(struct dt_transformer *t, struct dt_zero *z, size_t slot,
                          const float *weights, float scale, struct dt_err *err)
 {
-    struct pass p = {
+    struct dt_pass p = {
         .t = t, .z = z, .slot = slot, .train = true, .weighed = true, .scale = scale, .err = err};
     const struct dt_activation_slot *to = &t->a.slots[slot];
     assert(slot < t->a.slot_count && t->options.weighed);
     p.batch = to->batch;
-    t->device->table->from_host(t->device, to->weights, weights, rows_of(&p) * sizeof *weights);
+    t->device->table->from_host(t->device, to->weights, weights,
+                                dt_pass_rows(&p) * sizeof *weights);
     return head(&p);
 }
 
@@ -552,10 +423,10 @@ int dt_transformer_loss(struct dt_transformer *t, struct dt_zero *z, size_t batc
                         const int32_t *ids, const int32_t *targets, double *loss_sum,
                         struct dt_err *err)
 {
-    struct pass p = {.t = t, .z = z, .batch = batch, .err = err};
+    struct dt_pass p = {.t = t, .z = z, .batch = batch, .err = err};
     if (forward(&p, ids, targets) < 0)
         return -1;
-    return is_last(&p) ? collect_losses(&p, loss_sum) : 0;
+    return dt_pass_is_last(&p) ? collect_losses(&p, loss_sum) : 0;
 }
 
 void dt_transformer_adapt(struct dt_transformer *t, struct dt_zero *adapters)
