@@ -29,6 +29,11 @@ struct dt_transformer {
     uint64_t team_since; /* ... and what the team's sums had taken by then */
 };
 
+static inline size_t dt_transformer_head_unit(const struct dt_transformer *t)
+{
+    return t->shape.layers + 1;
+}
+
 enum dt_work_kind {
     DT_EMBED_FORWARD,
     DT_BLOCK_FORWARD,
