@@ -102,6 +102,7 @@ static bool is_item(const struct yaml *y)
 /* -- values on a line ------------------------------------------------------------------------- */
 
 static struct cJSON *read_value(struct yaml *y, struct dt_yaml_piece *p, bool in_flow);
+static struct cJSON *read_nested(struct yaml *y, struct dt_yaml_piece *flow, bool list);
 
 /* What stands behind a value on its line is a comment, or nothing. */
 static int check_rest(struct yaml *y, struct dt_yaml_piece p)
@@ -197,16 +198,7 @@ static int read_flow_map(struct yaml *y, struct dt_yaml_piece *p, struct cJSON *
 static struct cJSON *read_flow(struct yaml *y, struct dt_yaml_piece *p)
 {
     bool list = *p->at++ == '[';
-    struct cJSON *v = keep(y, list ? cJSON_CreateArray() : cJSON_CreateObject());
-    int rc = v && y->depth >= DEPTH_MAX ? refuse(y, "nested more than %d deep", DEPTH_MAX) : 0;
-    y->depth++;
-    if (v && rc == 0)
-        rc = list ? read_flow_list(y, p, v) : read_flow_map(y, p, v);
-    y->depth--;
-    if (rc == 0)
-        return v;
-    cJSON_Delete(v);
-    return NULL;
+    return read_nested(y, p, list);
 }
 
 static struct cJSON *read_quoted(struct yaml *y, struct dt_yaml_piece *p)
@@ -240,8 +232,6 @@ static struct cJSON *read_value(struct yaml *y, struct dt_yaml_piece *p, bool in
 
 /* -- blocks ----------------------------------------------------------------------------------- */
 
-static struct cJSON *read_block(struct yaml *y, bool list);
-
 /* What the lines below the one at hand say of its key; null where they say nothing. */
 static struct cJSON *read_below(struct yaml *y, size_t indent)
 {
@@ -249,7 +239,7 @@ static struct cJSON *read_below(struct yaml *y, size_t indent)
         return NULL;
     bool deeper = !y->over && y->indent > indent;
     bool list = !y->over && y->indent >= indent && is_item(y);
-    return deeper || list ? read_block(y, list) : keep(y, cJSON_CreateNull());
+    return deeper || list ? read_nested(y, NULL, list) : keep(y, cJSON_CreateNull());
 }
 
 /* The value of the line at hand, of which P is left; then the next line is at hand. */
@@ -301,12 +291,15 @@ static int read_lines(struct yaml *y, struct cJSON *block, bool list)
     return 0;
 }
 
-static struct cJSON *read_block(struct yaml *y, bool list)
+/* A list or a map, of FLOW's brackets or, where that is NULL, of lines. */
+static struct cJSON *read_nested(struct yaml *y, struct dt_yaml_piece *flow, bool list)
 {
     struct cJSON *v = keep(y, list ? cJSON_CreateArray() : cJSON_CreateObject());
     int rc = v && y->depth >= DEPTH_MAX ? refuse(y, "nested more than %d deep", DEPTH_MAX) : 0;
     y->depth++;
-    if (v && rc == 0)
+    if (v && rc == 0 && flow)
+        rc = list ? read_flow_list(y, flow, v) : read_flow_map(y, flow, v);
+    else if (v && rc == 0)
         rc = read_lines(y, v, list);
     y->depth--;
     if (rc == 0)
@@ -330,7 +323,7 @@ static struct cJSON *read_document(struct yaml *y)
         return NULL;
     if (y->over)
         return keep(y, cJSON_CreateObject());
-    struct cJSON *v = read_block(y, false);
+    struct cJSON *v = read_nested(y, NULL, false);
     if (!v || y->over)
         return v;
     refuse(y, "this line is indented less than those above it");
