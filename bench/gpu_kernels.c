@@ -313,15 +313,16 @@ static void activations(struct bench *b, size_t n)
     char shape[SHAPE];
     dt_elem *gate = elements(b, n), *up = elements(b, n), *dout = elements(b, n);
     dt_elem *out = array(b, n * b->size), *dup = array(b, n * b->size);
+    const struct dt_gate packed = {1, n, 0};
     double bytes = (double)(n * b->size);
     snprintf(shape, sizeof shape, "\"n\": %zu", n);
     double ms = MEASURE(b, b->o->gelu_forward(n, out, gate, b->s));
     tell(b, "gelu_forward", shape, ms, (struct work){.bytes = 2 * bytes});
     ms = MEASURE(b, b->o->gelu_backward(n, out, gate, dout, b->s));
     tell(b, "gelu_backward", shape, ms, (struct work){.bytes = 3 * bytes});
-    ms = MEASURE(b, b->o->swiglu_forward(n, out, gate, up, b->s));
+    ms = MEASURE(b, b->o->swiglu_forward(&packed, out, gate, up, b->s));
     tell(b, "swiglu_forward", shape, ms, (struct work){.bytes = 3 * bytes});
-    ms = MEASURE(b, b->o->swiglu_backward(n, out, dup, gate, up, dout, b->s));
+    ms = MEASURE(b, b->o->swiglu_backward(&packed, out, dup, gate, up, dout, b->s));
     tell(b, "swiglu_backward", shape, ms, (struct work){.bytes = 5 * bytes});
     free_arrays(b);
 }
@@ -473,6 +474,7 @@ static void gpt2_and_llama(struct bench *b)
         linears(b, 16384, 3072, 768, DT_WEIGHT_IN_OUT, true, false);
         linears(b, 8192, 768, 50257, DT_WEIGHT_OUT_IN, false, false);
         linears(b, 8192, 2048, 5632, DT_WEIGHT_OUT_IN, false, false);
+        linears(b, 8192, 2048, 11264, DT_WEIGHT_OUT_IN, false, false); /* gate and up at once */
         linears(b, 8192, 5632, 2048, DT_WEIGHT_OUT_IN, false, false);
     }
     if (wants(b, ATTENTION)) {

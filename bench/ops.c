@@ -139,7 +139,7 @@ static void layers(struct bench *b)
     MEASURE(b, "gelu backward", 6, 12.0 * N * F, "GB/s   ",
             b->o->gelu_backward(hidden, b->x[3], b->x[5], b->x[3], b->s));
     MEASURE(b, "swiglu (Llama)", 0, 12.0 * N * F, "GB/s   ",
-            b->o->swiglu_forward(hidden, b->x[3], b->x[5], b->x[6], b->s));
+            b->o->swiglu_forward(&(struct dt_gate){1, hidden, 0}, b->x[3], b->x[5], b->x[6], b->s));
     MEASURE(b, "add", 0, 3 * row, "GB/s   ", b->o->add((size_t)N * C, b->x[3], b->x[5], b->s));
 }
 

@@ -75,17 +75,17 @@ TYPED(gelu_backward,
       (size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout, struct dt_stream *s),
       n, dpre, pre, dout)
 TYPED(swiglu_forward,
-      (size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
-      n, out, gate, up)
+      (const struct dt_gate *g, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
+      g, out, gate, up)
 TYPED(swiglu_backward,
-      (size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
-      n, dgate, dup, gate, up, dout)
+      (const struct dt_gate *g, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
+      g, dgate, dup, gate, up, dout)
 TYPED(geglu_forward,
-      (size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
-      n, out, gate, up)
+      (const struct dt_gate *g, dt_elem *out, const dt_elem *gate, const dt_elem *up, struct dt_stream *s),
+      g, out, gate, up)
 TYPED(geglu_backward,
-      (size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
-      n, dgate, dup, gate, up, dout)
+      (const struct dt_gate *g, dt_elem *dgate, dt_elem *dup, const dt_elem *gate, const dt_elem *up, const dt_elem *dout, struct dt_stream *s),
+      g, dgate, dup, gate, up, dout)
 TYPED(cross_entropy,
       (const struct dt_cross_entropy *c, float *losses, dt_elem *logits, bool gradients, struct dt_stream *s),
       c, losses, logits, gradients)

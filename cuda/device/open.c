@@ -205,6 +205,7 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
         .coll = &dt_cuda_nccl,
         .head_rows = dt_gpu_form(w->elem).head_rows,
         .head_stride = dt_gpu_form(w->elem).head_stride,
+        .gate_grain = dt_gpu_form(w->elem).gate_grain,
         .tapes = &dt_cuda_tapes,
     };
     pthread_mutex_init(&c->lock, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands between an mlp's two products: GELU in its tanh form, and gates by SiLU and by GELU;
- * n elements, each alone. By e^x, as tanh(u) = 1 - 2 / (1 + e^2u): one power and one division an
+ * each element alone. By e^x, as tanh(u) = 1 - 2 / (1 + e^2u): one power and one division an
  * element, both approximate (approximate.cuh). What comes out is so within 2^-21 of the largest
  * that went in, and slopes within 2^-20; where x is far below 0, what is left of it is within 2^-16
  * of its own size, or 1e-30. */
@@ -96,6 +96,37 @@ template <class E> const E *from(const void *x)
     return static_cast<const E *>(x);
 }
 
+/* F of both, and of both and dout: packed, or as they lie. */
+template <class F>
+cudaError_t gate_forward(enum dt_dtype elem, const struct dt_gate *g, void *out, const void *gate,
+                         const void *up, struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        const dt_arrays<E, 2, 1> a = {{to<E>(out)}, {from<E>(gate), from<E>(up)}};
+        size_t apart = dt_gate_stride(g);
+        if (apart == g->width)
+            return dt_map<F, E>(g->rows * g->width, a, s->compute);
+        return dt_map_rows<F, E>(g->rows, g->width, a, {{g->width}, {apart, apart}}, s->compute);
+    });
+}
+
+template <class F>
+cudaError_t gate_backward(enum dt_dtype elem, const struct dt_gate *g, void *dgate, void *dup,
+                          const void *gate, const void *up, const void *dout, struct dt_stream *s)
+{
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        const dt_arrays<E, 3, 2> a = {{to<E>(dgate), to<E>(dup)},
+                                      {from<E>(gate), from<E>(up), from<E>(dout)}};
+        size_t apart = dt_gate_stride(g);
+        if (apart == g->width)
+            return dt_map<F, E>(g->rows * g->width, a, s->compute);
+        return dt_map_rows<F, E>(g->rows, g->width, a, {{apart, apart}, {apart, apart, g->width}},
+                                 s->compute);
+    });
+}
+
 } // namespace
 
 cudaError_t dt_cuda_gelu_forward(enum dt_dtype elem, size_t n, void *out, const void *pre,
@@ -116,44 +147,28 @@ cudaError_t dt_cuda_gelu_backward(enum dt_dtype elem, size_t n, void *dpre, cons
     });
 }
 
-cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
-                                   const void *up, struct dt_stream *s)
+cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, const struct dt_gate *g, void *out,
+                                   const void *gate, const void *up, struct dt_stream *s)
 {
-    return dt_with_elem(elem, [=](auto one) {
-        using E = decltype(one);
-        return dt_map<swiglu, E>(n, {{to<E>(out)}, {from<E>(gate), from<E>(up)}}, s->compute);
-    });
+    return gate_forward<swiglu>(elem, g, out, gate, up, s);
 }
 
-cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
-                                    const void *gate, const void *up, const void *dout,
+cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, const struct dt_gate *g, void *dgate,
+                                    void *dup, const void *gate, const void *up, const void *dout,
                                     struct dt_stream *s)
 {
-    return dt_with_elem(elem, [=](auto one) {
-        using E = decltype(one);
-        return dt_map<swiglu_slope, E>(
-            n, {{to<E>(dgate), to<E>(dup)}, {from<E>(gate), from<E>(up), from<E>(dout)}},
-            s->compute);
-    });
+    return gate_backward<swiglu_slope>(elem, g, dgate, dup, gate, up, dout, s);
 }
 
-cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
-                                  const void *up, struct dt_stream *s)
+cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, const struct dt_gate *g, void *out,
+                                  const void *gate, const void *up, struct dt_stream *s)
 {
-    return dt_with_elem(elem, [=](auto one) {
-        using E = decltype(one);
-        return dt_map<geglu, E>(n, {{to<E>(out)}, {from<E>(gate), from<E>(up)}}, s->compute);
-    });
+    return gate_forward<geglu>(elem, g, out, gate, up, s);
 }
 
-cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
-                                   const void *gate, const void *up, const void *dout,
+cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, const struct dt_gate *g, void *dgate,
+                                   void *dup, const void *gate, const void *up, const void *dout,
                                    struct dt_stream *s)
 {
-    return dt_with_elem(elem, [=](auto one) {
-        using E = decltype(one);
-        return dt_map<geglu_slope, E>(
-            n, {{to<E>(dgate), to<E>(dup)}, {from<E>(gate), from<E>(up), from<E>(dout)}},
-            s->compute);
-    });
+    return gate_backward<geglu_slope>(elem, g, dgate, dup, gate, up, dout, s);
 }

@@ -65,15 +65,15 @@ cudaError_t dt_cuda_gelu_forward(enum dt_dtype elem, size_t n, void *out, const 
                                  struct dt_stream *s);
 cudaError_t dt_cuda_gelu_backward(enum dt_dtype elem, size_t n, void *dpre, const void *pre,
                                   const void *dout, struct dt_stream *s);
-cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
-                                   const void *up, struct dt_stream *s);
-cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
-                                    const void *gate, const void *up, const void *dout,
+cudaError_t dt_cuda_swiglu_forward(enum dt_dtype elem, const struct dt_gate *g, void *out,
+                                   const void *gate, const void *up, struct dt_stream *s);
+cudaError_t dt_cuda_swiglu_backward(enum dt_dtype elem, const struct dt_gate *g, void *dgate,
+                                    void *dup, const void *gate, const void *up, const void *dout,
                                     struct dt_stream *s);
-cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, size_t n, void *out, const void *gate,
-                                  const void *up, struct dt_stream *s);
-cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, size_t n, void *dgate, void *dup,
-                                   const void *gate, const void *up, const void *dout,
+cudaError_t dt_cuda_geglu_forward(enum dt_dtype elem, const struct dt_gate *g, void *out,
+                                  const void *gate, const void *up, struct dt_stream *s);
+cudaError_t dt_cuda_geglu_backward(enum dt_dtype elem, const struct dt_gate *g, void *dgate,
+                                   void *dup, const void *gate, const void *up, const void *dout,
                                    struct dt_stream *s);
 
 /* loss.cu */

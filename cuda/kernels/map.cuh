@@ -2,7 +2,7 @@
 /* Functions of each element alone, over arrays of one element type: a struct F has IN and OUT, how
  * many arrays are read and written, and of(x, y), which makes y[OUT] of x[IN]. An element is read
  * before it is written and by the same thread, so outputs may be inputs. 16 bytes at a time where
- * all arrays are aligned for it. */
+ * all arrays are aligned for it. Arrays are packed, or rows that lie apart. */
 #ifndef DT_CUDA_MAP_CUH
 #define DT_CUDA_MAP_CUH
 
@@ -70,6 +70,54 @@ inline cudaError_t dt_map(size_t n, const dt_arrays<E, F::IN, F::OUT> &a, cudaSt
                          dim3(THREADS), 0, s, n, a);
     return dt_launch(dt_map_kernel<F, E, 1>, dim3(dt_blocks(n, THREADS)), dim3(THREADS), 0, s, n,
                      a);
+}
+
+enum { DT_MAP_ROWS = 4096 }; /* at once: more than a GPU has blocks under way */
+
+/* From row to row of each array. */
+template <int IN, int OUT> struct dt_strides {
+    size_t out[OUT], in[IN];
+};
+
+/* A grid row has every gridDim.y'th row. */
+template <class F, class E, int COUNT>
+__global__ void dt_map_rows_kernel(size_t rows, size_t width, dt_arrays<E, F::IN, F::OUT> a,
+                                   dt_strides<F::IN, F::OUT> apart)
+{
+    size_t at = (static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) * COUNT;
+    if (at >= width)
+        return;
+    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
+        dt_arrays<E, F::IN, F::OUT> of = a;
+#pragma unroll
+        for (int i = 0; i < F::IN; i++)
+            of.in[i] += row * apart.in[i];
+#pragma unroll
+        for (int i = 0; i < F::OUT; i++)
+            of.out[i] += row * apart.out[i];
+        dt_map_at<F, E, COUNT>(at, of);
+    }
+}
+
+/* The same over rows of WIDTH that lie apart: 16 bytes at a time where each row of each array is
+ * aligned for it, and of whole 16 bytes. */
+template <class F, class E>
+inline cudaError_t dt_map_rows(size_t rows, size_t width, const dt_arrays<E, F::IN, F::OUT> &a,
+                               const dt_strides<F::IN, F::OUT> &apart, cudaStream_t s)
+{
+    constexpr size_t COUNT = dt_pack<E>::COUNT;
+    bool aligned = width % COUNT == 0;
+    for (int i = 0; i < F::IN; i++)
+        aligned = aligned && dt_aligned16(a.in[i]) && apart.in[i] % COUNT == 0;
+    for (int i = 0; i < F::OUT; i++)
+        aligned = aligned && dt_aligned16(a.out[i]) && apart.out[i] % COUNT == 0;
+    if (rows == 0 || width == 0)
+        return cudaSuccess;
+    size_t each = dt_divide_up(width, aligned ? COUNT : 1);
+    unsigned threads = each < 256 ? static_cast<unsigned>(dt_divide_up(each, 32)) * 32 : 256;
+    dim3 grid(static_cast<unsigned>(dt_divide_up(each, threads)), dt_blocks(rows, 1, DT_MAP_ROWS));
+    return dt_launch(aligned ? dt_map_rows_kernel<F, E, COUNT> : dt_map_rows_kernel<F, E, 1>, grid,
+                     dim3(threads), 0, s, rows, width, a, apart);
 }
 
 #endif

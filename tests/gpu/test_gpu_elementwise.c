@@ -65,39 +65,41 @@ TEST(gelu_forward_and_backward)
 
 static void swiglu_of(struct gpu_kit *g, size_t n)
 {
+    const struct dt_gate packed = {1, n, 0};
     float *gate = wide_numbers(g, n), *up = gpu_numbers(g, n), *dout = gpu_numbers(g, n);
     float *y = gpu_numbers(g, n), *dup = gpu_numbers(g, n);
     void *dgate = gpu_up(g, n, gate), *d_up = gpu_up(g, n, up), *ddout = gpu_up(g, n, dout);
     void *dy = gpu_up(g, n, NULL), *dz = gpu_up(g, n, NULL);
-    g->ops->swiglu_forward(n, dy, dgate, d_up, g->s);
-    ref->swiglu_forward(n, y, gate, up, NULL);
+    g->ops->swiglu_forward(&packed, dy, dgate, d_up, g->s);
+    ref->swiglu_forward(&packed, y, gate, up, NULL);
     gpu_near(g, "swiglu", n, dy, y, OUT_ERROR);
-    g->ops->swiglu_backward(n, dy, dz, dgate, d_up, ddout, g->s);
-    ref->swiglu_backward(n, y, dup, gate, up, dout, NULL);
+    g->ops->swiglu_backward(&packed, dy, dz, dgate, d_up, ddout, g->s);
+    ref->swiglu_backward(&packed, y, dup, gate, up, dout, NULL);
     gpu_near(g, "dgate", n, dy, y, SLOPE_ERROR);
     gpu_near(g, "dup", n, dz, dup, SLOPE_ERROR);
     void *copy = gpu_up(g, n, dout);
-    g->ops->swiglu_backward(n, copy, dz, dgate, d_up, copy, g->s);
+    g->ops->swiglu_backward(&packed, copy, dz, dgate, d_up, copy, g->s);
     gpu_near(g, "dgate in dout's place", n, copy, y, SLOPE_ERROR);
-    g->ops->swiglu_backward(n, dgate, d_up, dgate, d_up, ddout, g->s);
+    g->ops->swiglu_backward(&packed, dgate, d_up, dgate, d_up, ddout, g->s);
     gpu_near(g, "dgate in gate's place", n, dgate, y, SLOPE_ERROR);
     gpu_near(g, "dup in up's place", n, d_up, dup, SLOPE_ERROR);
 }
 
 static void geglu_of(struct gpu_kit *g, size_t n)
 {
+    const struct dt_gate packed = {1, n, 0};
     float *gate = gpu_numbers(g, n), *up = gpu_numbers(g, n), *dout = gpu_numbers(g, n);
     float *y = kit_alloc(&g->k, n * 4), *dup = kit_alloc(&g->k, n * 4);
     void *dgate = gpu_up(g, n, gate), *d_up = gpu_up(g, n, up), *ddout = gpu_up(g, n, dout);
     void *dy = gpu_up(g, n, NULL), *dz = gpu_up(g, n, NULL);
-    g->ops->geglu_forward(n, dy, dgate, d_up, g->s);
-    ref->geglu_forward(n, y, gate, up, NULL);
+    g->ops->geglu_forward(&packed, dy, dgate, d_up, g->s);
+    ref->geglu_forward(&packed, y, gate, up, NULL);
     gpu_near(g, "geglu", n, dy, y, OUT_ERROR);
-    ref->geglu_backward(n, y, dup, gate, up, dout, NULL);
-    g->ops->geglu_backward(n, dy, dz, dgate, d_up, ddout, g->s);
+    ref->geglu_backward(&packed, y, dup, gate, up, dout, NULL);
+    g->ops->geglu_backward(&packed, dy, dz, dgate, d_up, ddout, g->s);
     gpu_near(g, "dgate of geglu", n, dy, y, SLOPE_ERROR);
     gpu_near(g, "dup of geglu", n, dz, dup, SLOPE_ERROR);
-    g->ops->geglu_backward(n, ddout, d_up, dgate, d_up, ddout, g->s);
+    g->ops->geglu_backward(&packed, ddout, d_up, dgate, d_up, ddout, g->s);
     gpu_near(g, "dgate of geglu in dout's place", n, ddout, y, SLOPE_ERROR);
     gpu_near(g, "dup of geglu in up's place", n, d_up, dup, SLOPE_ERROR);
 }
@@ -111,6 +113,50 @@ static void gates(struct gpu_kit *g)
 TEST(gates_forward_and_backward)
 {
     gpu_each(gates);
+}
+
+/* Gate and up as parts of one row, [rows, stride], and their gradients in their places. */
+static void joined(struct gpu_kit *g, const struct dt_gate *gate, bool gelu)
+{
+    size_t n = gate->rows * gate->stride, half = gate->rows * gate->width;
+    size_t up_at = gate->width * gpu_size(g);
+    float *both = wide_numbers(g, n), *dout = gpu_numbers(g, half);
+    float *out = kit_alloc(&g->k, half * 4);
+    char *there = gpu_up(g, n, both);
+    void *dout_there = gpu_up(g, half, dout), *out_there = gpu_up(g, half, NULL);
+    (gelu ? g->ops->geglu_forward : g->ops->swiglu_forward)(gate, out_there, there, there + up_at,
+                                                            g->s);
+    (gelu ? ref->geglu_forward : ref->swiglu_forward)(gate, out, both, both + gate->width, NULL);
+    gpu_near(g, "out", half, out_there, out, OUT_ERROR);
+    (gelu ? g->ops->geglu_backward : g->ops->swiglu_backward)(gate, there, there + up_at, there,
+                                                              there + up_at, dout_there, g->s);
+    (gelu ? ref->geglu_backward : ref->swiglu_backward)(gate, both, both + gate->width, both,
+                                                        both + gate->width, dout, NULL);
+    gpu_near(g, "both gradients", n, there, both, SLOPE_ERROR);
+}
+
+/* Rows and parts of rows that begin at whole 16 bytes, and others; more than a block is wide, and
+ * than there are rows of blocks. */
+static void each_joined(struct gpu_kit *g)
+{
+    static const struct dt_gate gates[] = {{0, 8, 16},      {1, 8, 16},   {9, 24, 48},
+                                           {5, 24, 53},     {3, 7, 14},   {6, 12, 24},
+                                           {3, 2056, 4112}, {4100, 1, 2}, {2, 2051, 4103}};
+    for (size_t i = 0; i < sizeof gates / sizeof gates[0] * 2; i++) {
+        const struct dt_gate *gate = &gates[i / 2];
+        for (g->shift = 0; g->shift < 2; g->shift++) {
+            CHECK_ROW("%zu rows, %zu of %zu, shift %zu, %s", gate->rows, gate->width, gate->stride,
+                      g->shift, i % 2 ? "gelu" : "silu");
+            joined(g, gate, i % 2);
+            gpu_free(g);
+        }
+    }
+    g->shift = 0;
+}
+
+TEST(a_gate_and_what_it_lets_through_may_be_halves_of_a_row)
+{
+    gpu_each(each_joined);
 }
 
 static void edges(struct gpu_kit *g)
@@ -139,8 +185,9 @@ static void edges(struct gpu_kit *g)
         CHECK(isnan(x[i]) ? isnan(slope_is[i])
                           : isnan(slope[i]) || fabs((double)slope_is[i] - slope[i]) < error);
     }
-    g->ops->swiglu_forward(N, dy, dx, dones, g->s);
-    ref->swiglu_forward(N, want, x, ones, NULL);
+    const struct dt_gate packed = {1, N, 0};
+    g->ops->swiglu_forward(&packed, dy, dx, dones, g->s);
+    ref->swiglu_forward(&packed, want, x, ones, NULL);
     is = gpu_down(g, N, dy);
     for (int i = 0; i < N; i++) {
         double part = x[i] < 0 ? gpu_error(g, 0x1p-16) : error;

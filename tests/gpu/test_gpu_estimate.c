@@ -98,7 +98,7 @@ static void check_activations(const struct dt_config *c, const struct dt_shape *
     struct dt_err err = {0};
     struct dt_estimate e;
     struct dt_transformer_options o = {.batch = 2, .positions = 64, .words.parts = parts};
-    struct dt_device_form form = {d->ops->elem, d->head_rows, d->head_stride};
+    struct dt_device_form form = {d->ops->elem, d->head_rows, d->head_stride, d->gate_grain};
     CHECK_OK(dt_estimate(c, at, 0, &e, &err), err);
     CHECK_EQ(e.activations, dt_transformer_bytes(shape, &o, form) + widened);
 }
@@ -147,7 +147,8 @@ static void holds_its_pieces(struct rank_self *me)
     struct dt_estimate_place at = {.world = 2, .local = 2, .on_gpu = true, .gpus = 2};
     struct dt_transformer_options o = {
         .batch = 2, .positions = 64, .pieces = {2, (size_t)me->rank, 64, c->parallel.context_by}};
-    struct dt_device_form form = {device->ops->elem, device->head_rows, device->head_stride};
+    struct dt_device_form form = {device->ops->elem, device->head_rows, device->head_stride,
+                                  device->gate_grain};
     bool widens =
         c->train.wide_sums && device->ops->elem == DT_BF16 && c->parallel.context_by == DT_BY_KEYS;
     size_t widened = widens ? 2 * 64 * 2 * 128 * sizeof(float) : 0;

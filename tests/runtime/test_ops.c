@@ -657,6 +657,7 @@ static void activations(const struct dt_ops *ops, struct dt_stream *s, struct ki
     static const size_t sizes[] = {0, 1, 15, 1000, 32768, 70001};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t n = sizes[i];
+        const struct dt_gate packed = {1, n, 0};
         float *x = kit_numbers(k, n), *up = kit_numbers(k, n), *dout = kit_numbers(k, n);
         for (size_t e = 0; e < n; e++)
             x[e] *= e % 3 ? 2.0f : 9.0f;
@@ -671,28 +672,28 @@ static void activations(const struct dt_ops *ops, struct dt_stream *s, struct ki
         memcpy(a, dout, n * 4);
         ops->gelu_backward(n, a, x, a, s);
         kit_near("gelu backward in place", n, a, b, 1e-6);
-        ops->swiglu_forward(n, a, x, up, s);
-        ref->swiglu_forward(n, b, x, up, NULL);
+        ops->swiglu_forward(&packed, a, x, up, s);
+        ref->swiglu_forward(&packed, b, x, up, NULL);
         kit_near("swiglu", n, a, b, 3e-7);
-        ops->swiglu_backward(n, a, c, x, up, dout, s);
-        ref->swiglu_backward(n, b, d, x, up, dout, NULL);
+        ops->swiglu_backward(&packed, a, c, x, up, dout, s);
+        ref->swiglu_backward(&packed, b, d, x, up, dout, NULL);
         kit_near("swiglu dgate", n, a, b, 1e-6);
         kit_near("swiglu dup", n, c, d, 1e-6);
         memcpy(c, up, n * 4);
         memcpy(a, x, n * 4);
-        ops->swiglu_backward(n, a, c, a, c, dout, s);
+        ops->swiglu_backward(&packed, a, c, a, c, dout, s);
         kit_near("swiglu dgate in place", n, a, b, 1e-6);
         kit_near("swiglu dup in place", n, c, d, 1e-6);
-        ops->geglu_forward(n, a, x, up, s);
-        ref->geglu_forward(n, b, x, up, NULL);
+        ops->geglu_forward(&packed, a, x, up, s);
+        ref->geglu_forward(&packed, b, x, up, NULL);
         kit_near("geglu", n, a, b, 3e-7);
-        ops->geglu_backward(n, a, c, x, up, dout, s);
-        ref->geglu_backward(n, b, d, x, up, dout, NULL);
+        ops->geglu_backward(&packed, a, c, x, up, dout, s);
+        ref->geglu_backward(&packed, b, d, x, up, dout, NULL);
         kit_near("geglu dgate", n, a, b, 1e-6);
         kit_near("geglu dup", n, c, d, 1e-6);
         memcpy(c, up, n * 4);
         memcpy(a, dout, n * 4);
-        ops->geglu_backward(n, a, c, x, c, a, s);
+        ops->geglu_backward(&packed, a, c, x, c, a, s);
         kit_near("geglu dgate in place", n, a, b, 1e-6);
         kit_near("geglu dup in place", n, c, d, 1e-6);
         ops->add(n, a, dout, s);
@@ -861,8 +862,9 @@ static void edges(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
                           : a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-6f * fabsf(b[i]) + 1e-30f);
         CHECK(isnan(x[i]) ? isnan(c[i]) : isnan(d[i]) || fabsf(c[i] - d[i]) < 1e-6f);
     }
-    ops->swiglu_forward(N, a, x, ones, s);
-    ref->swiglu_forward(N, b, x, ones, NULL);
+    const struct dt_gate packed = {1, N, 0};
+    ops->swiglu_forward(&packed, a, x, ones, s);
+    ref->swiglu_forward(&packed, b, x, ones, NULL);
     for (int i = 0; i < N; i++) {
         CHECK_ROW("silu of %g: %g, wanted %g", (double)x[i], (double)a[i], (double)b[i]);
         CHECK(isnan(b[i]) ? isnan(a[i])
@@ -873,6 +875,52 @@ static void edges(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
 TEST(infinities_and_nan_stay_what_they_are)
 {
     on_each_table(edges);
+}
+
+/* Gate and up as parts of one row, beside the plain loops over packed ones; their gradients take
+ * their places. NaNs behind them stay. */
+static void one_gate_apart(const struct dt_ops *ops, struct dt_stream *s, struct kit *k,
+                           const struct dt_gate *g, bool gelu)
+{
+    const struct dt_gate packed = {g->rows, g->width, 0};
+    size_t n = g->rows * g->width;
+    float *gate = kit_numbers(k, n), *up = kit_numbers(k, n), *dout = kit_numbers(k, n);
+    float *out = kit_alloc(k, n * 4), *want = kit_alloc(k, n * 4), *dup = kit_alloc(k, n * 4);
+    float *both = kit_alloc(k, g->rows * g->stride * 4);
+    for (size_t i = 0; i < g->rows * g->stride; i++) {
+        size_t row = i / g->stride, at = i % g->stride;
+        const float *half = at < g->width ? gate : up;
+        both[i] = at < 2 * g->width ? half[row * g->width + at % g->width] : NAN;
+    }
+    (gelu ? ops->geglu_forward : ops->swiglu_forward)(g, out, both, both + g->width, s);
+    (gelu ? ref->geglu_forward : ref->swiglu_forward)(&packed, want, gate, up, NULL);
+    kit_near("out", n, out, want, 3e-7);
+    (gelu ? ops->geglu_backward : ops->swiglu_backward)(g, both, both + g->width, both,
+                                                        both + g->width, dout, s);
+    (gelu ? ref->geglu_backward : ref->swiglu_backward)(&packed, want, dup, gate, up, dout, NULL);
+    for (size_t row = 0; row < g->rows; row++) {
+        const float *is = both + row * g->stride;
+        kit_near("dgate", g->width, is, want + row * g->width, 1e-6);
+        kit_near("dup", g->width, is + g->width, dup + row * g->width, 1e-6);
+        CHECK(g->stride == 2 * g->width || isnan(is[2 * g->width]));
+    }
+}
+
+static void gates_apart(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)
+{
+    static const struct dt_gate gates[] = {{0, 8, 16}, {1, 8, 16}, {5, 24, 48}, {9, 7, 17}};
+    for (size_t i = 0; i < 2 * (sizeof gates / sizeof gates[0]); i++) {
+        const struct dt_gate *g = &gates[i / 2];
+        CHECK_ROW("%zu rows, %zu of %zu, %s", g->rows, g->width, g->stride,
+                  i % 2 ? "gelu" : "silu");
+        one_gate_apart(ops, s, k, g, i % 2);
+        kit_free(k);
+    }
+}
+
+TEST(a_gate_and_what_it_lets_through_may_be_halves_of_a_row)
+{
+    on_each_table(gates_apart);
 }
 
 static void losses(const struct dt_ops *ops, struct dt_stream *s, struct kit *k)

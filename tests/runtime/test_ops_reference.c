@@ -569,22 +569,24 @@ static void gelu_backward(struct function *f)
 
 static void swiglu_forward(struct function *f)
 {
-    ref->swiglu_forward(f->n_out, f->out, f->x[0], f->x[1], NULL);
+    ref->swiglu_forward(&(struct dt_gate){1, f->n_out, 0}, f->out, f->x[0], f->x[1], NULL);
 }
 
 static void swiglu_backward(struct function *f)
 {
-    ref->swiglu_backward(f->n_out, f->dx[0], f->dx[1], f->x[0], f->x[1], f->weight, NULL);
+    ref->swiglu_backward(&(struct dt_gate){1, f->n_out, 0}, f->dx[0], f->dx[1], f->x[0], f->x[1],
+                         f->weight, NULL);
 }
 
 static void geglu_forward(struct function *f)
 {
-    ref->geglu_forward(f->n_out, f->out, f->x[0], f->x[1], NULL);
+    ref->geglu_forward(&(struct dt_gate){1, f->n_out, 0}, f->out, f->x[0], f->x[1], NULL);
 }
 
 static void geglu_backward(struct function *f)
 {
-    ref->geglu_backward(f->n_out, f->dx[0], f->dx[1], f->x[0], f->x[1], f->weight, NULL);
+    ref->geglu_backward(&(struct dt_gate){1, f->n_out, 0}, f->dx[0], f->dx[1], f->x[0], f->x[1],
+                        f->weight, NULL);
 }
 
 TEST(gradients_of_activations)

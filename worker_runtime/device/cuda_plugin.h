@@ -12,7 +12,7 @@
 
 /* Rises with any change of what crosses the seam: this file, device.h, ops/ops.h, coll/backend.h.
  */
-#define DT_CUDA_PLUGIN_ABI 17
+#define DT_CUDA_PLUGIN_ABI 18
 #define DT_CUDA_PLUGIN_FILE "libdt_cuda.so"
 
 /* One line of `dtrun-train --check-nccl`. */

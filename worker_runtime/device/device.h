@@ -29,6 +29,8 @@ struct dt_device {
     const struct dt_coll_backend *coll;
     size_t head_rows;   /* of logits that are best held at once; 0: as few as suit a CPU */
     size_t head_stride; /* theirs is best a multiple of so many elements; 0: packed */
+    size_t gate_grain;  /* an mlp's gate and what it lets through are best one product where they
+                           are as wide as a multiple of that; 0: never */
     const struct dt_tape_ops *tapes; /* NULL: nothing is gained by them */
     const char *no_gpu;              /* of a CPU that "auto" took: why it is no GPU; else NULL */
 };
@@ -114,10 +116,10 @@ struct dt_gpu_memory {
  * on this host for them; -1 and *err where none can be used. Opens no device. */
 int dt_device_gpu_memory(int workers, struct dt_gpu_memory *out, struct dt_err *err);
 
-/* What decides, of a device, how much memory activations take. Zeroed: a CPU. */
+/* What decides, of a device, how activations lie in memory. Zeroed: a CPU. */
 struct dt_device_form {
     enum dt_dtype elem;
-    size_t head_rows, head_stride;
+    size_t head_rows, head_stride, gate_grain;
 };
 
 /* Of every GPU. Logits of so many rows and 50 thousand words are 400 MiB: enough to keep it busy.
@@ -125,7 +127,7 @@ struct dt_device_form {
 static inline struct dt_device_form dt_gpu_form(enum dt_dtype elem)
 {
     return (struct dt_device_form){
-        .elem = elem, .head_rows = 8192 / dt_dtype_size(elem), .head_stride = 8};
+        .elem = elem, .head_rows = 8192 / dt_dtype_size(elem), .head_stride = 8, .gate_grain = 8};
 }
 
 static inline void *dt_device_alloc(struct dt_device *d, size_t bytes, const char *what,

@@ -49,8 +49,8 @@ struct sizes {
     size_t told;             /* of those, that go to other stages behind the stream */
     size_t parts, own, sent; /* ranks that share experts, or 0; experts here; rows for each row */
     size_t word_parts;
-    bool llama, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head, halves,
-        z_loss;
+    bool llama, joined, local, qk_norm, branch_norms, documents, shared, dropout, weighed, head,
+        halves, z_loss;
     bool by_keys, by_heads, by_ring; /* what is shared; none: it is not */
     struct dt_stage stage;
 };
@@ -90,6 +90,14 @@ static bool shares_by(const struct dt_transformer_options *o, enum dt_context_by
     return dt_pieces_shared(&o->pieces) && o->pieces.by == by;
 }
 
+/* An mlp's gate and what it lets through are halves of one row where one product can make both.
+ * Experts' products are many; beside an adapter, and out of NF4, a layer is computed by itself. */
+static bool may_join(const struct dt_shape *s, const struct dt_transformer_options *o, size_t grain)
+{
+    bool plain = s->family != DT_GPT2 && s->experts == 0 && !o->lora && !o->nf4;
+    return plain && grain > 0 && s->inner % grain == 0;
+}
+
 static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transformer_options *o,
                              struct dt_device_form form)
 {
@@ -115,6 +123,7 @@ static struct sizes sizes_of(const struct dt_shape *s, const struct dt_transform
         .rnorms = adapted_outputs(s, o->lora),
         .elem = dt_dtype_size(form.elem),
         .llama = s->family != DT_GPT2,
+        .joined = may_join(s, o, form.gate_grain),
         .local = s->local_theta > 0,
         .qk_norm = s->qk_norm,
         .branch_norms = s->branch_norms,
@@ -159,13 +168,25 @@ static void lay_kept_experts(struct cursor *c, const struct sizes *z, struct dt_
     k->own_weights = z->parts ? take(c, z->rows, z->sent, sizeof(float)) : NULL;
 }
 
+/* Of an mlp's gate, and what it lets through, each [N, I]. */
+static void take_gate(struct cursor *c, const struct sizes *z, dt_elem **gate, dt_elem **up)
+{
+    if (z->joined) {
+        *gate = take(c, z->rows, 2 * z->inner, z->elem);
+        *up = *gate ? (char *)*gate + z->inner * z->elem : NULL;
+        return;
+    }
+    *gate = take(c, z->rows, z->inner, z->elem);
+    *up = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
+}
+
 static void lay_kept(struct cursor *c, const struct sizes *z, struct dt_kept *k)
 {
     k->qkv = take(c, z->rows, z->qkv, z->elem);
     k->attended = take(c, z->rows, z->q, z->elem);
     k->middle = take(c, z->own_rows, z->width, z->elem);
-    k->pre = take(c, z->rows, z->inner, z->elem);
-    k->up = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
+    k->gate_stride = z->joined ? 2 * z->inner : z->inner;
+    take_gate(c, z, &k->pre, &k->up);
     for (int i = 0; i < 2; i++) {
         k->mean[i] = z->llama ? NULL : take(c, z->own_rows, 1, sizeof(float));
         k->rstd[i] = take(c, z->own_rows, 1, sizeof(float));
@@ -181,8 +202,7 @@ static void lay_held(struct cursor *c, const struct sizes *z, struct dt_held *h)
     for (int i = 0; i < 2; i++)
         h->dgave[i] = take(c, z->own_rows, z->width, z->elem);
     h->dqkv = take(c, z->rows, z->qkv, z->elem);
-    h->dpre = take(c, z->rows, z->inner, z->elem);
-    h->dup = z->llama ? take(c, z->rows, z->inner, z->elem) : NULL;
+    take_gate(c, z, &h->dpre, &h->dup);
 }
 
 /* Of what goes into a linear layer of a block or comes out of it. */
@@ -411,6 +431,7 @@ int dt_activations_create(struct dt_activations *a, const struct dt_shape *s,
         .elem = device->ops->elem,
         .head_rows = device->head_rows,
         .head_stride = device->head_stride,
+        .gate_grain = device->gate_grain,
     };
     struct sizes z = sizes_of(s, o, form);
     *a = (struct dt_activations){.slot_count = slots_of(o), .segment = segment_of(s, o)};

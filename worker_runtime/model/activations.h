@@ -23,11 +23,13 @@
 struct dt_kept {
     dt_elem *qkv; /* [N, Q + 2 K]: each row's queries, keys, values; before their norms, where they
                      have some */
-    dt_elem *attended; /* [N, Q] */
-    dt_elem *middle;   /* [M, C]: the stream between the two branches */
-    dt_elem *pre;      /* [N, I]: into the GELU; a Llama's gate */
-    dt_elem *up;       /* [N, I]: a Llama's */
-    dt_elem *gave[2];  /* [M, C]: by the branches, before their norms; NULL where they have none */
+    dt_elem *attended;  /* [N, Q] */
+    dt_elem *middle;    /* [M, C]: the stream between the two branches */
+    dt_elem *pre;       /* [N, I]: into the GELU; a Llama's gate */
+    dt_elem *up;        /* [N, I]: a Llama's */
+    size_t gate_stride; /* of these, from row to row: I; or 2 I where they are halves of one row,
+                           which on the way back become their own gradients */
+    dt_elem *gave[2];   /* [M, C]: by the branches, before their norms; NULL where they have none */
     float *mean[2], *rstd[2]; /* [M]: of the two norms; no mean in a Llama */
     float *gave_rstd[2];      /* [M]: of those of the branches */
     float *logsum;            /* [batch, heads, T]: of attention */

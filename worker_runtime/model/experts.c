@@ -110,6 +110,7 @@ static void shared_forward(const struct dt_block *b, dt_elem *out, const dt_elem
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
     size_t inner = b->shape->shared_inner;
+    const struct dt_gate gate = {b->rows, inner, 0};
     const struct shared l = shared(b);
     dt_linear_product(b, &l.weight, s->scores, x);
     ops->sigmoid_forward(b->rows, kept->shared_weight, s->scores, b->stream);
@@ -117,7 +118,7 @@ static void shared_forward(const struct dt_block *b, dt_elem *out, const dt_elem
     dt_linear_product(b, &l.up, kept->shared_up, x);
     if (!out)
         return;
-    ops->swiglu_forward(b->rows * inner, s->wide, kept->shared_pre, kept->shared_up, b->stream);
+    ops->swiglu_forward(&gate, s->wide, kept->shared_pre, kept->shared_up, b->stream);
     ops->weigh_forward(b->rows, inner, s->wide, kept->shared_weight, NULL, b->stream);
     dt_linear_product(b, &l.down, out, s->wide);
 }
@@ -129,14 +130,15 @@ static void shared_backward(const struct dt_block *b, dt_elem *dx, const dt_elem
     const struct dt_ops *ops = b->ops;
     const struct dt_kept *kept = b->kept;
     const struct dt_scratch *s = b->scratch;
-    size_t inner = b->shape->shared_inner, all = b->rows * inner;
+    size_t inner = b->shape->shared_inner;
+    const struct dt_gate gate = {b->rows, inner, 0};
     const struct shared l = shared(b);
-    ops->swiglu_forward(all, s->wide, kept->shared_pre, kept->shared_up, b->stream);
+    ops->swiglu_forward(&gate, s->wide, kept->shared_pre, kept->shared_up, b->stream);
     dt_linear_product_backward(b, &l.down, s->dwide, false, NULL, dout);
     ops->weigh_backward(b->rows, inner, s->wide, s->dwide, s->dweights, kept->shared_weight, NULL,
                         b->stream);
     dt_linear_product_backward(b, &l.down, NULL, false, s->wide, dout);
-    ops->swiglu_backward(all, s->dwide, s->wide, kept->shared_pre, kept->shared_up, s->dwide,
+    ops->swiglu_backward(&gate, s->dwide, s->wide, kept->shared_pre, kept->shared_up, s->dwide,
                          b->stream);
     dt_linear_product_backward(b, &l.gate, dx, false, x, s->dwide);
     dt_linear_product_backward(b, &l.up, dx, true, x, s->wide);
@@ -158,13 +160,14 @@ void dt_experts_forward(const struct dt_block *b, dt_elem *out, const dt_elem *x
         shared_forward(b, out, x);
     route(b, x);
     const struct dt_own_rows own = dt_exchange_own(b);
+    const struct dt_gate gate = {own.rows, inner, 0};
     ops->route_spread(&r, &kept->order, width, s->spread, x, b->stream);
     const dt_elem *there = dt_exchange_there(b);
     products(b, &own, DT_LLAMA_EXPERT_GATE, kept->pre, there);
     products(b, &own, DT_LLAMA_EXPERT_UP, kept->up, there);
     if (!out)
         return;
-    ops->swiglu_forward(own.rows * inner, s->wide, kept->pre, kept->up, b->stream);
+    ops->swiglu_forward(&gate, s->wide, kept->pre, kept->up, b->stream);
     ops->weigh_forward(own.rows, inner, s->wide, own.weights, own.of, b->stream);
     products(b, &own, DT_LLAMA_EXPERT_DOWN, dt_exchange_room(b), s->wide);
     dt_exchange_back(b);
@@ -184,15 +187,16 @@ static void routed_backward(const struct dt_block *b, dt_elem *dx, bool add, con
     const struct dt_scratch *s = b->scratch;
     const struct dt_routes r = routes(b);
     const struct dt_own_rows own = dt_exchange_own(b);
-    size_t width = b->shape->width, inner = b->shape->expert_inner, all = own.rows * inner;
+    size_t width = b->shape->width, inner = b->shape->expert_inner;
+    const struct dt_gate gate = {own.rows, inner, 0};
     dt_elem *there = dt_exchange_there(b);
-    ops->swiglu_forward(all, s->wide, kept->pre, kept->up, b->stream);
+    ops->swiglu_forward(&gate, s->wide, kept->pre, kept->up, b->stream);
     products_backward(b, &own, DT_LLAMA_EXPERT_DOWN, s->dwide, false, NULL, there);
     ops->weigh_backward(own.rows, inner, s->wide, s->dwide, dt_exchange_slopes(b), own.weights,
                         own.of, b->stream);
     dt_exchange_slopes_back(b);
     products_backward(b, &own, DT_LLAMA_EXPERT_DOWN, NULL, false, s->wide, there);
-    ops->swiglu_backward(all, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
+    ops->swiglu_backward(&gate, s->dwide, s->wide, kept->pre, kept->up, s->dwide, b->stream);
     ops->route_spread(&r, &kept->order, width, s->spread, x, b->stream);
     there = dt_exchange_there(b);
     products_backward(b, &own, DT_LLAMA_EXPERT_GATE, NULL, false, there, s->dwide);

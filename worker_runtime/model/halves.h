@@ -33,7 +33,7 @@ struct dt_held {
     dt_elem *dgave[2]; /* [M, C]: the last linear layer of each branch */
     dt_elem *dqkv;     /* [N, Q + 2 K]: that of queries, keys and values */
     dt_elem *dpre;     /* [N, I]: that in front of the GELU; a Llama's gate */
-    dt_elem *dup;      /* [N, I]: a Llama's */
+    dt_elem *dup;      /* [N, I]: a Llama's; halves of one row where those forward are */
 };
 
 #endif

@@ -77,7 +77,7 @@ static struct dt_linear linear(const struct dt_block *b, size_t weight, size_t i
 }
 
 struct linears {
-    struct dt_linear qkv, o, gate, up, down;
+    struct dt_linear qkv, o, gate, up, gate_up, down; /* GATE_UP: both as one */
 };
 
 static struct linears linears(const struct dt_block *b)
@@ -89,6 +89,7 @@ static struct linears linears(const struct dt_block *b)
         .o = linear(b, DT_LLAMA_O, q, s->width),
         .gate = linear(b, DT_LLAMA_GATE, s->width, s->inner),
         .up = linear(b, DT_LLAMA_UP, s->width, s->inner),
+        .gate_up = linear(b, DT_LLAMA_GATE, s->width, 2 * s->inner),
         .down = linear(b, DT_LLAMA_DOWN, s->inner, s->width),
     };
     if (s->qkv_bias)
@@ -181,28 +182,76 @@ static void turn_back(const struct dt_block *b, dt_elem *dqkv)
     b->ops->head_norm_backward(&k, dkeys, dt_block_grad(b, DT_LLAMA_K_NORM), a.k, dkeys, b->stream);
 }
 
+/* Whether pre and up are halves of one row. Then one product makes both, and on the way back takes
+ * the gradients of both; a device says which of the two ways is its own. */
+static bool is_joined(const struct dt_block *b)
+{
+    return b->kept->gate_stride > b->shape->inner;
+}
+
+static struct dt_gate gate_of(const struct dt_block *b)
+{
+    return (struct dt_gate){b->rows, b->shape->inner, b->kept->gate_stride};
+}
+
+/* pre and up, of what is normed */
+static void into_gate(const struct dt_block *b, const struct linears *l)
+{
+    const struct dt_kept *kept = b->kept;
+    if (is_joined(b)) {
+        dt_linear_column_forward(b, &l->gate_up, kept->pre, b->scratch->normed);
+        return;
+    }
+    dt_linear_column_forward(b, &l->gate, kept->pre, b->scratch->normed);
+    dt_linear_column_forward(b, &l->up, kept->up, b->scratch->normed);
+}
+
 /* wide = act(pre) * up */
 static void gate(const struct dt_block *b)
 {
+    struct dt_gate g = gate_of(b);
     dt_swiglu_forward_fn *forward =
         b->shape->gelu_gate ? b->ops->geglu_forward : b->ops->swiglu_forward;
-    forward(b->rows * b->shape->inner, b->scratch->wide, b->kept->pre, b->kept->up, b->stream);
+    forward(&g, b->scratch->wide, b->kept->pre, b->kept->up, b->stream);
 }
 
-/* Where the gradient of up is. */
+/* Where the gradients are of what gate() gives, of pre, and of up. Joined ones take the place of
+ * pre and up themselves, which nobody reads after that. */
+static dt_elem *dgated_of(const struct dt_block *b)
+{
+    return is_joined(b) ? b->scratch->dwide : dt_block_dpre(b);
+}
+
+static dt_elem *dpre_of(const struct dt_block *b)
+{
+    return is_joined(b) && !b->held ? b->kept->pre : dt_block_dpre(b);
+}
+
 static dt_elem *dup_of(const struct dt_block *b)
 {
-    return b->held ? b->held->dup : b->scratch->wide;
+    if (b->held)
+        return b->held->dup;
+    return is_joined(b) ? b->kept->up : b->scratch->wide;
 }
 
-/* From the gradient of that, in dpre, to those of pre, in dpre, and of up. */
 static void gate_back(const struct dt_block *b)
 {
-    dt_elem *dpre = dt_block_dpre(b);
+    struct dt_gate g = gate_of(b);
     dt_swiglu_backward_fn *backward =
         b->shape->gelu_gate ? b->ops->geglu_backward : b->ops->swiglu_backward;
-    backward(b->rows * b->shape->inner, dpre, dup_of(b), b->kept->pre, b->kept->up, dpre,
-             b->stream);
+    backward(&g, dpre_of(b), dup_of(b), b->kept->pre, b->kept->up, dgated_of(b), b->stream);
+}
+
+/* dx = what the gradients of pre and up mean for what is normed; NULL: that is not wanted. */
+static void out_of_gate(const struct dt_block *b, const struct linears *l, dt_elem *dx)
+{
+    const dt_elem *normed = b->scratch->normed;
+    if (is_joined(b)) {
+        dt_linear_column_backward(b, &l->gate_up, dx, false, normed, dpre_of(b));
+        return;
+    }
+    dt_linear_column_backward(b, &l->gate, dx, false, normed, dpre_of(b));
+    dt_linear_column_backward(b, &l->up, dx, dx != NULL, normed, dup_of(b));
 }
 
 /* OUT NULL: what is kept alone is wanted. */
@@ -215,18 +264,15 @@ static void experts_forward(const struct dt_block *b, dt_elem *out)
 
 static void mlp_forward(const struct dt_block *b, const struct linears *l, bool output)
 {
-    const struct dt_kept *kept = b->kept;
-    const struct dt_scratch *s = b->scratch;
     bool wanted = output || b->shape->branch_norms;
     if (b->shape->experts) {
         experts_forward(b, wanted ? given(b, DT_BRANCH_MLP) : NULL);
     } else {
-        dt_linear_column_forward(b, &l->gate, kept->pre, s->normed);
-        dt_linear_column_forward(b, &l->up, kept->up, s->normed);
+        into_gate(b, l);
         if (!wanted)
             return;
         gate(b);
-        dt_linear_row_forward(b, &l->down, given(b, DT_BRANCH_MLP), s->wide);
+        dt_linear_row_forward(b, &l->down, given(b, DT_BRANCH_MLP), b->scratch->wide);
     }
     if (wanted)
         leave_branch(b, DT_BRANCH_MLP);
@@ -262,23 +308,21 @@ void dt_llama_forward(const struct dt_block *b, const dt_elem *from, const dt_el
 }
 
 /* wide: what the gated product gave, again, then up's gradient; dwide: its gradient, then gate's,
- * where they are not held. branch: the gradient of what the mlp gave, then of what went into it.
- * What is made again is an input of weights, so their gradients alone want it. */
+ * where they are neither held nor joined. branch: the gradient of what the mlp gave, then of what
+ * went into it. What is made again is an input of weights, so their gradients alone want it. */
 static void one_mlp_backward(const struct dt_block *b, const struct linears *l,
                              const struct dt_norm *post_norm)
 {
     const struct dt_scratch *s = b->scratch;
-    dt_elem *dpre = dt_block_dpre(b);
     if (b->half != DT_INPUT_HALF)
         gate(b);
-    dt_linear_row_backward(b, &l->down, dpre, s->wide,
+    dt_linear_row_backward(b, &l->down, dgated_of(b), s->wide,
                            enter_branch(b, DT_BRANCH_MLP, dt_block_branch(b)));
     gate_back(b);
 
     if (b->half != DT_INPUT_HALF)
         dt_linear_columns_begin(b, post_norm, NULL, b->kept->middle, NULL);
-    dt_linear_column_backward(b, &l->gate, s->branch, false, s->normed, dpre);
-    dt_linear_column_backward(b, &l->up, s->branch, true, s->normed, dup_of(b));
+    out_of_gate(b, l, s->branch);
 }
 
 /* branch: the gradient of what the mlp gave, of all rows, then of what went into it. */
@@ -335,8 +379,7 @@ static void weights_backward(const struct dt_block *b, const struct linears *l)
     gate(b);
     dt_linear_row_backward(b, &l->down, NULL, s->wide, held->dgave[DT_BRANCH_MLP]);
     dt_linear_columns_begin(b, &post_norm, NULL, b->kept->middle, NULL);
-    dt_linear_column_backward(b, &l->gate, NULL, false, s->normed, held->dpre);
-    dt_linear_column_backward(b, &l->up, NULL, false, s->normed, held->dup);
+    out_of_gate(b, l, NULL);
 
     dt_linear_row_backward(b, &l->o, NULL, b->kept->attended, held->dgave[DT_BRANCH_ATTENTION]);
     dt_linear_columns_begin(b, &input_norm, NULL, b->input, NULL);

@@ -64,6 +64,18 @@ static inline size_t dt_linear_stride(const struct dt_linear *l)
     return l->out_stride ? l->out_stride : l->out;
 }
 
+/* An mlp's gate and what it lets through, each [rows, width]. */
+struct dt_gate {
+    size_t rows, width;
+    size_t stride; /* of both and of their gradients, from row to row, as halves of one row have it;
+                      0: packed, as out and dout always are */
+};
+
+static inline size_t dt_gate_stride(const struct dt_gate *g)
+{
+    return g->stride ? g->stride : g->width;
+}
+
 #define DT_GPU_HEAD_DIM_MOST 256 /* of attention on a GPU; a CPU takes any */
 
 /* Element number i of a call goes where dt_chance_bits(start, i) of ops/by_chance.h is below
@@ -280,12 +292,13 @@ typedef void dt_gelu_forward_fn(size_t n, dt_elem *out, const dt_elem *pre, stru
 typedef void dt_gelu_backward_fn(size_t n, dt_elem *dpre, const dt_elem *pre, const dt_elem *dout,
                                  struct dt_stream *s);
 
-/* out = gate * sigmoid(gate) * up, of swiglu; gelu(gate) * up, of geglu. dgate may be gate or dout,
- * dup may be up. */
-typedef void dt_swiglu_forward_fn(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
-                                  struct dt_stream *s);
-typedef void dt_swiglu_backward_fn(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
-                                   const dt_elem *up, const dt_elem *dout, struct dt_stream *s);
+/* out = gate * sigmoid(gate) * up, of swiglu; gelu(gate) * up, of geglu. dgate may be gate, or dout
+ * where all is packed; dup may be up. What lies between rows is neither read nor written. */
+typedef void dt_swiglu_forward_fn(const struct dt_gate *g, dt_elem *out, const dt_elem *gate,
+                                  const dt_elem *up, struct dt_stream *s);
+typedef void dt_swiglu_backward_fn(const struct dt_gate *g, dt_elem *dgate, dt_elem *dup,
+                                   const dt_elem *gate, const dt_elem *up, const dt_elem *dout,
+                                   struct dt_stream *s);
 typedef dt_swiglu_forward_fn dt_geglu_forward_fn;
 typedef dt_swiglu_backward_fn dt_geglu_backward_fn;
 

@@ -58,6 +58,24 @@ void DT_CPU(gelu_backward)(size_t n, dt_elem *dpre, const dt_elem *pre, const dt
     run(s, gelu_slope, &(struct job){.n = n, .out = dpre, .x = pre, .y = dout});
 }
 
+/* J about rows that are packed is one run, and else one of each row. Forward out alone is written,
+ * and packed; backward z is. */
+static void run_gate(struct dt_stream *s, dt_pool_work_fn work, const struct dt_gate *g,
+                     struct job j)
+{
+    size_t stride = dt_gate_stride(g), out_stride = j.out2 ? stride : g->width;
+    size_t rows = stride == g->width ? 1 : g->rows;
+    j.n = rows == 1 ? g->rows * g->width : g->width;
+    for (size_t row = 0; row < rows; row++) {
+        run(s, work, &j);
+        j.out += out_stride;
+        j.out2 = j.out2 ? j.out2 + stride : NULL;
+        j.x += stride;
+        j.y += stride;
+        j.z = j.z ? j.z + g->width : NULL;
+    }
+}
+
 static void swiglu(void *arg, size_t part)
 {
     const struct job *j = arg;
@@ -69,10 +87,10 @@ static void swiglu(void *arg, size_t part)
         out[i] = gate[i] * dt_sigmoid(gate[i]) * up[i];
 }
 
-void DT_CPU(swiglu_forward)(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
-                            struct dt_stream *s)
+void DT_CPU(swiglu_forward)(const struct dt_gate *g, dt_elem *out, const dt_elem *gate,
+                            const dt_elem *up, struct dt_stream *s)
 {
-    run(s, swiglu, &(struct job){.n = n, .out = out, .x = gate, .y = up});
+    run_gate(s, swiglu, g, (struct job){.out = out, .x = gate, .y = up});
 }
 
 static void swiglu_slope(void *arg, size_t part)
@@ -89,11 +107,12 @@ static void swiglu_slope(void *arg, size_t part)
     }
 }
 
-void DT_CPU(swiglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
-                             const dt_elem *up, const dt_elem *dout, struct dt_stream *s)
+void DT_CPU(swiglu_backward)(const struct dt_gate *g, dt_elem *dgate, dt_elem *dup,
+                             const dt_elem *gate, const dt_elem *up, const dt_elem *dout,
+                             struct dt_stream *s)
 {
-    run(s, swiglu_slope,
-        &(struct job){.n = n, .out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
+    run_gate(s, swiglu_slope, g,
+             (struct job){.out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
 }
 
 static void geglu(void *arg, size_t part)
@@ -107,10 +126,10 @@ static void geglu(void *arg, size_t part)
         out[i] = dt_gelu(gate[i]) * up[i];
 }
 
-void DT_CPU(geglu_forward)(size_t n, dt_elem *out, const dt_elem *gate, const dt_elem *up,
-                           struct dt_stream *s)
+void DT_CPU(geglu_forward)(const struct dt_gate *g, dt_elem *out, const dt_elem *gate,
+                           const dt_elem *up, struct dt_stream *s)
 {
-    run(s, geglu, &(struct job){.n = n, .out = out, .x = gate, .y = up});
+    run_gate(s, geglu, g, (struct job){.out = out, .x = gate, .y = up});
 }
 
 static void geglu_slope(void *arg, size_t part)
@@ -127,11 +146,12 @@ static void geglu_slope(void *arg, size_t part)
     }
 }
 
-void DT_CPU(geglu_backward)(size_t n, dt_elem *dgate, dt_elem *dup, const dt_elem *gate,
-                            const dt_elem *up, const dt_elem *dout, struct dt_stream *s)
+void DT_CPU(geglu_backward)(const struct dt_gate *g, dt_elem *dgate, dt_elem *dup,
+                            const dt_elem *gate, const dt_elem *up, const dt_elem *dout,
+                            struct dt_stream *s)
 {
-    run(s, geglu_slope,
-        &(struct job){.n = n, .out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
+    run_gate(s, geglu_slope, g,
+             (struct job){.out = dgate, .out2 = dup, .x = gate, .y = up, .z = dout});
 }
 
 static void add(void *arg, size_t part)

@@ -311,52 +311,66 @@ void dt_ref_gelu_backward(size_t n, dt_elem *dpre_, const dt_elem *pre_, const d
         dpre[i] = (float)(dout[i] * gelu_slope((double)pre[i]));
 }
 
+/* Of element I, counted without what is between rows. */
+static size_t place_in_gate(const struct dt_gate *g, size_t i)
+{
+    return i / g->width * dt_gate_stride(g) + i % g->width;
+}
+
 /* silu(x) = x * sigmoid(x), sigmoid(x) = 1 / (1 + e^-x) */
-void dt_ref_swiglu_forward(size_t n, dt_elem *out_, const dt_elem *gate_, const dt_elem *up_,
-                           struct dt_stream *s)
+void dt_ref_swiglu_forward(const struct dt_gate *g, dt_elem *out_, const dt_elem *gate_,
+                           const dt_elem *up_, struct dt_stream *s)
 {
     float *out = out_;
     const float *gate = gate_, *up = up_;
     (void)s;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
-}
-
-/* silu'(x) = sigmoid + x * sigmoid * (1 - sigmoid), as sigmoid' = sigmoid * (1 - sigmoid) */
-void dt_ref_swiglu_backward(size_t n, dt_elem *dgate_, dt_elem *dup_, const dt_elem *gate_,
-                            const dt_elem *up_, const dt_elem *dout_, struct dt_stream *s)
-{
-    float *dgate = dgate_, *dup = dup_;
-    const float *gate = gate_, *up = up_, *dout = dout_;
-    (void)s;
-    for (size_t i = 0; i < n; i++) {
-        double g = (double)gate[i], u = (double)up[i], d = (double)dout[i];
-        double sigmoid = 1 / (1 + exp(-g));
-        dup[i] = (float)(d * g * sigmoid);
-        dgate[i] = (float)(d * u * sigmoid * (1 + g * (1 - sigmoid)));
+    for (size_t i = 0; i < g->rows * g->width; i++) {
+        size_t at = place_in_gate(g, i);
+        out[i] = (float)((double)gate[at] / (1 + exp(-(double)gate[at])) * up[at]);
     }
 }
 
-void dt_ref_geglu_forward(size_t n, dt_elem *out_, const dt_elem *gate_, const dt_elem *up_,
-                          struct dt_stream *s)
-{
-    float *out = out_;
-    const float *gate = gate_, *up = up_;
-    (void)s;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)(gelu((double)gate[i]) * up[i]);
-}
-
-void dt_ref_geglu_backward(size_t n, dt_elem *dgate_, dt_elem *dup_, const dt_elem *gate_,
-                           const dt_elem *up_, const dt_elem *dout_, struct dt_stream *s)
+/* silu'(x) = sigmoid + x * sigmoid * (1 - sigmoid), as sigmoid' = sigmoid * (1 - sigmoid) */
+void dt_ref_swiglu_backward(const struct dt_gate *g, dt_elem *dgate_, dt_elem *dup_,
+                            const dt_elem *gate_, const dt_elem *up_, const dt_elem *dout_,
+                            struct dt_stream *s)
 {
     float *dgate = dgate_, *dup = dup_;
     const float *gate = gate_, *up = up_, *dout = dout_;
     (void)s;
-    for (size_t i = 0; i < n; i++) {
-        double g = (double)gate[i], u = (double)up[i], d = (double)dout[i];
-        dup[i] = (float)(d * gelu(g));
-        dgate[i] = (float)(d * u * gelu_slope(g));
+    for (size_t i = 0; i < g->rows * g->width; i++) {
+        size_t at = place_in_gate(g, i);
+        double x = (double)gate[at], u = (double)up[at], d = (double)dout[i];
+        double sigmoid = 1 / (1 + exp(-x));
+        dup[at] = (float)(d * x * sigmoid);
+        dgate[at] = (float)(d * u * sigmoid * (1 + x * (1 - sigmoid)));
+    }
+}
+
+void dt_ref_geglu_forward(const struct dt_gate *g, dt_elem *out_, const dt_elem *gate_,
+                          const dt_elem *up_, struct dt_stream *s)
+{
+    float *out = out_;
+    const float *gate = gate_, *up = up_;
+    (void)s;
+    for (size_t i = 0; i < g->rows * g->width; i++) {
+        size_t at = place_in_gate(g, i);
+        out[i] = (float)(gelu((double)gate[at]) * up[at]);
+    }
+}
+
+void dt_ref_geglu_backward(const struct dt_gate *g, dt_elem *dgate_, dt_elem *dup_,
+                           const dt_elem *gate_, const dt_elem *up_, const dt_elem *dout_,
+                           struct dt_stream *s)
+{
+    float *dgate = dgate_, *dup = dup_;
+    const float *gate = gate_, *up = up_, *dout = dout_;
+    (void)s;
+    for (size_t i = 0; i < g->rows * g->width; i++) {
+        size_t at = place_in_gate(g, i);
+        double x = (double)gate[at], u = (double)up[at], d = (double)dout[i];
+        dup[at] = (float)(d * gelu(x));
+        dgate[at] = (float)(d * u * gelu_slope(x));
     }
 }
 
