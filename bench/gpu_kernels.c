@@ -358,6 +358,10 @@ static void linears(struct bench *b, size_t rows, size_t in, size_t out, enum dt
     }
     ms = MEASURE(b, b->o->linear_backward(&l, dx, false, dweight, dbias, x, y, b->s));
     tell(b, "linear_backward", shape, ms, (struct work){.operations = 2 * once});
+    if (stride == out) {
+        ms = MEASURE(b, b->o->linear_gelu_backward(&l, dx, dweight, dbias, x, x, y, b->s));
+        tell(b, "linear_gelu_backward", shape, ms, (struct work){.operations = 2 * once});
+    }
     free_arrays(b);
 }
 

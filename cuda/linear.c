@@ -4,8 +4,10 @@
  *   out = x W + bias      dx = dout W'      dW += x' dout      dbias += sum of dout's rows
  *
  * Where W is stored [out,in], its gradient is the transpose of the above: dW += dout' x. cuBLASLt
- * adds the bias and takes GELU while it stores, where it offers to; the sum for dbias it could only
- * assign, not add, so bias.cu does that. */
+ * adds the bias and takes GELU, or its slope, while it stores, where it offers to. The sum for
+ * dbias is bias.cu's: cuBLASLt's (BGRADA and B) assigns where we add, rounds to the type of dweight
+ * first, and says neither in which order it sums nor whether such a product may still be cut in
+ * parts, as those of a GPT-2 want to be, which have 36 to 144 tiles of 128 x 128. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/linear.h"
 
@@ -121,10 +123,10 @@ cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_line
     return e == cudaSuccess ? dt_cuda_gelu_forward(elem, l->rows * l->out, out, before, s) : e;
 }
 
-static cudaError_t backward_x(enum dt_dtype elem, const struct dt_linear *l, void *dx, bool add,
-                              const void *dout, struct dt_stream *s)
+static struct dt_cuda_product x_product(enum dt_dtype elem, const struct dt_linear *l, void *dx,
+                                        bool add, const void *dout)
 {
-    struct dt_cuda_product p = {
+    return (struct dt_cuda_product){
         .elem = elem,
         .rows = l->rows,
         .columns = l->in,
@@ -136,7 +138,6 @@ static cudaError_t backward_x(enum dt_dtype elem, const struct dt_linear *l, voi
         .to = dx,
         .add = add,
     };
-    return dt_cuda_multiply(&p, s);
 }
 
 static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l, void *dweight,
@@ -162,9 +163,8 @@ static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l
 static cudaError_t backward(enum dt_dtype elem, const struct dt_linear *l, void *dx, bool add,
                             void *dweight, const void *x, const void *dout, struct dt_stream *s)
 {
-    cudaError_t e = cudaSuccess;
-    if (dx)
-        e = backward_x(elem, l, dx, add, dout, s);
+    struct dt_cuda_product p = x_product(elem, l, dx, add, dout);
+    cudaError_t e = dx ? dt_cuda_multiply(&p, s) : cudaSuccess;
     if (e == cudaSuccess && dweight)
         e = backward_weight(elem, l, dweight, x, dout, s);
     return e;
@@ -195,4 +195,29 @@ cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *
     if (e == cudaSuccess && dbias)
         e = dt_cuda_bias_backward(elem, l, dbias, dout, s);
     return e;
+}
+
+/* cuBLASLt takes the slope of a product before that is rounded, the gelu kernel after. */
+cudaError_t dt_cuda_linear_gelu_backward(enum dt_dtype elem, const struct dt_linear *l, void *dpre,
+                                         void *dweight, void *dbias, const void *x, const void *pre,
+                                         const void *dout, struct dt_stream *s)
+{
+    struct dt_cuda_product p = x_product(elem, l, dpre, false, dout);
+    cudaError_t e = cudaErrorNotSupported;
+
+    if (l->rows == 0)
+        return cudaSuccess;
+    if (dt_linear_stride(l) != l->out)
+        return cudaErrorInvalidValue;
+    if (dt_cuda_linear_fuses_gelu(s->linear) && may_keep(pre, l->in)) {
+        p.after = DT_CUDA_GELU_SLOPE;
+        p.kept = pre;
+        e = dt_cuda_multiply(&p, s);
+    }
+    if (e == cudaSuccess)
+        return dt_cuda_linear_backward(elem, l, NULL, false, dweight, dbias, x, dout, s);
+    if (e != cudaErrorNotSupported)
+        return e;
+    e = dt_cuda_linear_backward(elem, l, dpre, false, dweight, dbias, x, dout, s);
+    return e == cudaSuccess ? dt_cuda_gelu_backward(elem, l->rows * l->in, dpre, pre, dpre, s) : e;
 }

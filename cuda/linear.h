@@ -23,7 +23,8 @@ void dt_cuda_linear_close(struct dt_cuda_linear *l);
  * kernel of its own is. */
 bool dt_cuda_linear_fuses_gelu(const struct dt_cuda_linear *l);
 
-/* What follows a product before it is stored. GELU_KEEP stores what GELU is taken of, too. */
+/* What follows a product before it is stored. GELU_KEEP stores what GELU is taken of, too;
+ * GELU_SLOPE multiplies by GELU's slope at what was stored so. */
 enum dt_cuda_after {
     DT_CUDA_NOTHING,
     DT_CUDA_BIAS,
@@ -31,6 +32,7 @@ enum dt_cuda_after {
     DT_CUDA_BIAS_GELU,
     DT_CUDA_GELU_KEEP,
     DT_CUDA_BIAS_GELU_KEEP,
+    DT_CUDA_GELU_SLOPE,
 };
 
 /* to[rows,columns] = a b, row-major; each of a and b may be stored transposed. */
@@ -46,6 +48,7 @@ struct dt_cuda_product {
     enum dt_cuda_after after;
     const void *bias; /* [columns] */
     void *keep;       /* [rows,columns] packed, 16-byte aligned, columns a multiple of 8 */
+    const void *kept; /* the same, of GELU_SLOPE */
 };
 
 /* cudaErrorNotSupported, and nothing in S->failed, where cuBLASLt does not do what is to follow

@@ -163,6 +163,14 @@ static bool keeps(enum dt_cuda_after after)
     return after == DT_CUDA_GELU_KEEP || after == DT_CUDA_BIAS_GELU_KEEP;
 }
 
+/* What cuBLASLt writes or reads beside the product, which it calls auxiliary; NULL: nothing. */
+static const void *beside(const struct dt_cuda_product *p)
+{
+    if (keeps(p->after))
+        return p->keep;
+    return p->after == DT_CUDA_GELU_SLOPE ? p->kept : NULL;
+}
+
 static cublasLtEpilogue_t epilogue_of(enum dt_cuda_after after)
 {
     switch (after) {
@@ -178,6 +186,8 @@ static cublasLtEpilogue_t epilogue_of(enum dt_cuda_after after)
         return CUBLASLT_EPILOGUE_GELU_AUX;
     case DT_CUDA_BIAS_GELU_KEEP:
         return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case DT_CUDA_GELU_SLOPE:
+        return CUBLASLT_EPILOGUE_DGELU;
     }
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -246,12 +256,13 @@ static cublasStatus_t lay_out(cublasStatus_t status, cublasLtMatrixLayout_t *lay
 static cublasStatus_t describe_pointers(cublasStatus_t status, struct plan *plan,
                                         const struct dt_cuda_product *p)
 {
+    const void *aux = beside(p);
     if (has_bias(p->after))
         status =
             describe(status, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
-    if (keeps(p->after))
-        status = describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->keep,
-                          sizeof p->keep);
+    if (aux)
+        status =
+            describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
     return status;
 }
 
@@ -262,16 +273,16 @@ static cublasStatus_t plan_describe(struct plan *plan, const struct dt_cuda_prod
     int32_t transpose_a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     int32_t transpose_b = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     uint32_t epilogue = epilogue_of(p->after);
-    int64_t keep_stride = (int64_t)p->columns;
+    int64_t aux_stride = (int64_t)p->columns;
     cublasStatus_t status = cublasLtMatmulDescCreate(
         &plan->product, exact ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F);
 
     status = describe(status, plan, CUBLASLT_MATMUL_DESC_TRANSA, &transpose_a, sizeof transpose_a);
     status = describe(status, plan, CUBLASLT_MATMUL_DESC_TRANSB, &transpose_b, sizeof transpose_b);
     status = describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (keeps(p->after))
-        status = describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &keep_stride,
-                          sizeof keep_stride);
+    if (beside(p))
+        status = describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_stride,
+                          sizeof aux_stride);
     status = describe_pointers(status, plan, p);
 
     status = lay_out(status, &plan->a, type, p->b_transposed ? p->columns : p->inner,

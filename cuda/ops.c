@@ -68,6 +68,9 @@ TYPED(linear_gelu_forward,
 TYPED(linear_backward,
       (const struct dt_linear *l, dt_elem *dx, bool add, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *dout, struct dt_stream *s),
       l, dx, add, dweight, dbias, x, dout)
+TYPED(linear_gelu_backward,
+      (const struct dt_linear *l, dt_elem *dpre, dt_elem *dweight, dt_elem *dbias, const dt_elem *x, const dt_elem *pre, const dt_elem *dout, struct dt_stream *s),
+      l, dpre, dweight, dbias, x, pre, dout)
 TYPED(gelu_forward,
       (size_t n, dt_elem *out, const dt_elem *pre, struct dt_stream *s),
       n, out, pre)
@@ -239,6 +242,7 @@ static void route_sort(const struct dt_routes *r, const struct dt_route_order *t
         .linear_forward = linear_forward_##T,                   \
         .linear_gelu_forward = linear_gelu_forward_##T,         \
         .linear_backward = linear_backward_##T,                 \
+        .linear_gelu_backward = linear_gelu_backward_##T,       \
         .attention_forward = attention_forward_##T,             \
         .attention_backward = attention_backward_##T,           \
         .gelu_forward = gelu_forward_##T,                       \

@@ -46,6 +46,9 @@ cudaError_t dt_cuda_linear_gelu_forward(enum dt_dtype elem, const struct dt_line
 cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *l, void *dx,
                                     bool add, void *dweight, void *dbias, const void *x,
                                     const void *dout, struct dt_stream *s);
+cudaError_t dt_cuda_linear_gelu_backward(enum dt_dtype elem, const struct dt_linear *l, void *dpre,
+                                         void *dweight, void *dbias, const void *x, const void *pre,
+                                         const void *dout, struct dt_stream *s);
 /* bias.cu: each row of out += the layer's bias */
 cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
                                  struct dt_stream *s);

@@ -75,6 +75,29 @@ static void backward(struct gpu_kit *g, const struct shape *s, const struct laye
     gpu_near(g, "dbias", s->out, db_there, db, 2e-6);
 }
 
+/* Back through the GELU in front, too. Where that is a kernel of its own, what it is given was
+ * rounded before. */
+static void gelu_backward(struct gpu_kit *g, const struct shape *s, const struct layer *l)
+{
+    size_t in = s->rows * s->in, out = s->rows * s->out, w = s->in * s->out;
+    const float *x = gpu_numbers(g, in), *pre = gpu_numbers(g, in), *dout = gpu_numbers(g, out);
+    float *dpre = kit_alloc(&g->k, in * sizeof *dpre), *dw = gpu_numbers(g, w);
+    float *db = gpu_numbers(g, s->out);
+    const void *x_there = gpu_up(g, in, x), *pre_there = gpu_up(g, in, pre);
+    const void *dout_there = gpu_up(g, out, dout);
+    void *dpre_there = gpu_up(g, in, NULL), *alone = gpu_up(g, in, NULL);
+    void *dw_there = gpu_up(g, w, dw), *db_there = gpu_up(g, s->out, db);
+
+    g->ops->linear_gelu_backward(&l->device, dpre_there, dw_there, db_there, x_there, pre_there,
+                                 dout_there, g->s);
+    g->ops->linear_gelu_backward(&l->device, alone, NULL, NULL, NULL, pre_there, dout_there, g->s);
+    ref->linear_gelu_backward(&l->host, dpre, dw, db, x, pre, dout, NULL);
+    gpu_near(g, "dpre", in, dpre_there, dpre, g->elem == DT_BF16 ? 0x1p-8 : 2e-6);
+    gpu_near(g, "dpre alone", in, alone, gpu_down(g, in, dpre_there), 0);
+    gpu_near(g, "dweight behind a GELU", w, dw_there, dw, 2e-6);
+    gpu_near(g, "dbias behind a GELU", s->out, db_there, db, 2e-6);
+}
+
 /* Each gradient without the others, as two steps of a schedule ask for them: the same bits. */
 static void backward_apart(struct gpu_kit *g, const struct shape *s, const struct layer *l)
 {
@@ -109,6 +132,7 @@ static void each_shape(struct gpu_kit *g)
                 forward(g, s, &l);
                 backward(g, s, &l, bias);
                 backward_apart(g, s, &l);
+                gelu_backward(g, s, &l);
                 gpu_free(g);
             }
         }
@@ -215,6 +239,7 @@ static void at_odd_addresses(struct gpu_kit *g)
         struct layer l = layer_new(g, &s, DT_WEIGHT_IN_OUT, true);
         forward(g, &s, &l);
         backward(g, &s, &l, true);
+        gelu_backward(g, &s, &l);
         gpu_free(g);
     }
 }
@@ -270,6 +295,8 @@ static void without_some(struct gpu_kit *g)
     g->ops->linear_forward(&l.device, out, x_there, g->s);
     g->ops->linear_gelu_forward(&l.device, out, NULL, x_there, g->s);
     g->ops->linear_backward(&l.device, out, false, dw_there, NULL, x_there, dout_there, g->s);
+    g->ops->linear_gelu_backward(&l.device, out, dw_there, NULL, x_there, x_there, dout_there,
+                                 g->s);
     gpu_near(g, "dweight after no rows", 8 * 24, dw_there, dw, 2e-6);
     gpu_near(g, "out of no rows", 24, out, x, 0);
 }

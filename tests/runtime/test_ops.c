@@ -234,6 +234,13 @@ static void one_linear(const struct dt_ops *ops, struct dt_stream *s, struct kit
     kit_near("dx", in, dx, dx2, 2e-5);
     kit_near("dweight", w, dw, dw2, 2e-5);
     kit_near("dbias", l.out, db, db2, 2e-5);
+    if (biased && !add) { /* once of the four */
+        ops->linear_gelu_backward(&l, dx, dw, db, x, x, dout, s);
+        ref->linear_gelu_backward(&l, dx2, dw2, db2, x, x, dout, NULL);
+        kit_near("dpre", in, dx, dx2, 2e-5);
+        kit_near("dweight behind a GELU", w, dw, dw2, 2e-5);
+        kit_near("dbias behind a GELU", l.out, db, db2, 2e-5);
+    }
     ops->linear_backward(&l, NULL, false, dw, NULL, x, dout, s);
     ref->linear_backward(&l, NULL, false, dw2, NULL, x, dout, NULL);
     kit_near("dweight without dx", w, dw, dw2, 2e-5);

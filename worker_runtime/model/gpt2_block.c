@@ -91,22 +91,20 @@ void dt_gpt2_forward(const struct dt_block *b, const dt_elem *from, const dt_ele
     leave_branch(b, DT_BRANCH_MLP);
 }
 
-/* wide: what the GELU gave, again; dpre: its gradient, then that of what went into it. What is made
+/* wide: what the GELU gave, again; dpre: the gradient of what went into it. What is made
  * again is an input of weights, so their gradients alone want it. */
 static void mlp_backward(const struct dt_block *b)
 {
-    const struct dt_ops *ops = b->ops;
     const struct dt_scratch *s = b->scratch;
     struct dt_norm ln_2 = norm(b, 1);
     struct dt_linear c_fc = linear(b, DT_GPT2_C_FC_WEIGHT);
     struct dt_linear mlp_proj = linear(b, DT_GPT2_MLP_PROJ_WEIGHT);
-    size_t n = b->rows * b->shape->inner;
     dt_elem *dpre = dt_block_dpre(b);
 
     if (b->half != DT_INPUT_HALF)
-        ops->gelu_forward(n, s->wide, b->kept->pre, b->stream);
-    dt_linear_row_backward(b, &mlp_proj, dpre, s->wide, enter_branch(b, DT_BRANCH_MLP));
-    ops->gelu_backward(n, dpre, b->kept->pre, dpre, b->stream);
+        b->ops->gelu_forward(b->rows * b->shape->inner, s->wide, b->kept->pre, b->stream);
+    dt_linear_row_gelu_backward(b, &mlp_proj, dpre, s->wide, b->kept->pre,
+                                enter_branch(b, DT_BRANCH_MLP));
 
     if (b->half != DT_INPUT_HALF)
         dt_linear_columns_begin(b, &ln_2, NULL, b->kept->middle, NULL);

@@ -117,3 +117,18 @@ void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l,
 {
     backward(b, l, dx, false, x, dt_linear_rows_back(b, b->scratch->normed, dout));
 }
+
+void dt_linear_row_gelu_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dpre,
+                                 const dt_elem *x, const dt_elem *pre, const dt_elem *dout)
+{
+    const dt_elem *all = dt_linear_rows_back(b, b->scratch->normed, dout);
+    bool weights = b->half != DT_INPUT_HALF;
+    if (dt_adapter_outputs(b, l) == 0) {
+        const struct dt_linear own = dt_weight_open(b, l);
+        b->ops->linear_gelu_backward(&own, dpre, weights ? grad_of(b, l->weight) : NULL,
+                                     weights ? grad_of(b, l->bias) : NULL, x, pre, all, b->stream);
+        return;
+    }
+    backward(b, l, dpre, false, x, all);
+    b->ops->gelu_backward(b->rows * l->in, dpre, pre, dpre, b->stream);
+}

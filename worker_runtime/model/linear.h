@@ -57,6 +57,9 @@ void dt_linear_row_forward(const struct dt_block *b, const struct dt_linear *l, 
                            const dt_elem *x);
 void dt_linear_row_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dx,
                             const dt_elem *x, const dt_elem *dout);
+/* Through the GELU in front of it, too, which was taken of PRE: dpre = . */
+void dt_linear_row_gelu_backward(const struct dt_block *b, const struct dt_linear *l, dt_elem *dpre,
+                                 const dt_elem *x, const dt_elem *pre, const dt_elem *dout);
 
 /* In parts, for experts.c, whose row layers are many. Where this rank's part of all rows is put;
  * and OUT, own rows, of that once it is there: the sum of all parts. */

@@ -279,6 +279,12 @@ typedef void dt_linear_backward_fn(const struct dt_linear *l, dt_elem *dx, bool 
                                    dt_elem *dweight, dt_elem *dbias, const dt_elem *x,
                                    const dt_elem *dout, struct dt_stream *s);
 
+/* linear_backward() of a layer whose X is gelu(pre), and back through that GELU in one pass: dpre =
+ * (dout W') gelu'(pre). All are packed. */
+typedef void dt_linear_gelu_backward_fn(const struct dt_linear *l, dt_elem *dpre, dt_elem *dweight,
+                                        dt_elem *dbias, const dt_elem *x, const dt_elem *pre,
+                                        const dt_elem *dout, struct dt_stream *s);
+
 typedef void dt_attention_forward_fn(const struct dt_attention *a, dt_elem *out,
                                      struct dt_stream *s);
 /* dq, dk, dv have the strides of q, k, v, and unless A joins are assigned, 0 where no query reads a
@@ -413,6 +419,7 @@ struct dt_ops {
     dt_linear_forward_fn *linear_forward;
     dt_linear_gelu_forward_fn *linear_gelu_forward;
     dt_linear_backward_fn *linear_backward;
+    dt_linear_gelu_backward_fn *linear_gelu_backward;
     dt_attention_forward_fn *attention_forward;
     dt_attention_backward_fn *attention_backward;
     dt_gelu_forward_fn *gelu_forward;

@@ -324,6 +324,13 @@ cublasStatus_t check_memory(const problem &p, const void *const at[4])
         if (!device_holds(p.op.bias, n * size_of(type)))
             return refuse(CUBLAS_STATUS_INVALID_VALUE, "a bias that is not on the device");
     }
+    if (!of_input && (e & AUX)) {
+        int32_t type = p.op.aux_type < 0 ? p.d.type : p.op.aux_type;
+        size_t elements = size_t(p.op.aux_ld) * (p.n - 1) + p.m;
+        if (!device_holds(p.op.aux, elements * size_of(type)))
+            return refuse(CUBLAS_STATUS_INVALID_VALUE,
+                          "an auxiliary matrix that is not on the device");
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 

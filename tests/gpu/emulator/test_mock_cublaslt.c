@@ -217,9 +217,16 @@ TEST(what_does_not_go_together_is_refused)
     CHECK_EQ(cublasLtMatrixLayoutCreate(&r.b, CUDA_R_32F, K + 1, N, K + 1), 0);
     CHECK_EQ(multiply(&r, at, at, at), CUBLAS_STATUS_INVALID_VALUE);
     close_run(&r);
-    r = open_run(z, CUDA_R_32F, CUBLASLT_EPILOGUE_GELU_AUX, NULL, (char *)at + 4);
-    CHECK_EQ(multiply(&r, at, at, at), CUBLAS_STATUS_INVALID_VALUE);
-    close_run(&r);
+    static const uint32_t beside[] = {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_DGELU};
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        void *const aux[] = {(char *)at + 4, small, NULL};
+        for (size_t k = 0; k < sizeof aux / sizeof *aux; k++) {
+            CHECK_ROW("epilogue %u, auxiliary matrix %zu", beside[i], k);
+            r = open_run(z, CUDA_R_32F, beside[i], NULL, aux[k]);
+            CHECK_EQ(multiply(&r, at, at, at), CUBLAS_STATUS_INVALID_VALUE);
+            close_run(&r);
+        }
+    }
     cudaFree(at);
     cudaFree(small);
 }

@@ -43,6 +43,7 @@ dt_head_norm_backward_fn DT_CPU(head_norm_backward);
 dt_rope_fn DT_CPU(rope);
 dt_linear_forward_fn DT_CPU(linear_forward);
 dt_linear_gelu_forward_fn DT_CPU(linear_gelu_forward);
+dt_linear_gelu_backward_fn DT_CPU(linear_gelu_backward);
 dt_linear_backward_fn DT_CPU(linear_backward);
 dt_attention_forward_fn DT_CPU(attention_forward);
 dt_attention_backward_fn DT_CPU(attention_backward);

@@ -205,3 +205,12 @@ void DT_CPU(linear_backward)(const struct dt_linear *l, dt_elem *dx, bool add, d
     size_t slices = dbias ? dt_parts(l->out, SLICE) : 0;
     dt_pool_run(s->pool, j.dx_pieces + j.dweight_pieces + slices, backward, &j);
 }
+
+void DT_CPU(linear_gelu_backward)(const struct dt_linear *l, dt_elem *dpre, dt_elem *dweight,
+                                  dt_elem *dbias, const dt_elem *x, const dt_elem *pre,
+                                  const dt_elem *dout, struct dt_stream *s)
+{
+    assert(dt_linear_stride(l) == l->out);
+    DT_CPU(linear_backward)(l, dpre, false, dweight, dbias, x, dout, s);
+    DT_CPU(gelu_backward)(l->rows * l->in, dpre, pre, dpre, s);
+}

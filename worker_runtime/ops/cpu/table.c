@@ -15,6 +15,7 @@ const struct dt_ops DT_CPU(ops) = {
     .rope = DT_CPU(rope),
     .linear_forward = DT_CPU(linear_forward),
     .linear_gelu_forward = DT_CPU(linear_gelu_forward),
+    .linear_gelu_backward = DT_CPU(linear_gelu_backward),
     .linear_backward = DT_CPU(linear_backward),
     .attention_forward = DT_CPU(attention_forward),
     .attention_backward = DT_CPU(attention_backward),

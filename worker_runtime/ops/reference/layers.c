@@ -311,6 +311,15 @@ void dt_ref_gelu_backward(size_t n, dt_elem *dpre_, const dt_elem *pre_, const d
         dpre[i] = (float)(dout[i] * gelu_slope((double)pre[i]));
 }
 
+void dt_ref_linear_gelu_backward(const struct dt_linear *l, dt_elem *dpre, dt_elem *dweight,
+                                 dt_elem *dbias, const dt_elem *x, const dt_elem *pre,
+                                 const dt_elem *dout, struct dt_stream *s)
+{
+    assert(dt_linear_stride(l) == l->out);
+    dt_ref_linear_backward(l, dpre, false, dweight, dbias, x, dout, s);
+    dt_ref_gelu_backward(l->rows * l->in, dpre, pre, dpre, s);
+}
+
 /* Of element I, counted without what is between rows. */
 static size_t place_in_gate(const struct dt_gate *g, size_t i)
 {

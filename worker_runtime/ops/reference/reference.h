@@ -15,6 +15,7 @@ dt_head_norm_backward_fn dt_ref_head_norm_backward;
 dt_rope_fn dt_ref_rope;
 dt_linear_forward_fn dt_ref_linear_forward;
 dt_linear_gelu_forward_fn dt_ref_linear_gelu_forward;
+dt_linear_gelu_backward_fn dt_ref_linear_gelu_backward;
 dt_linear_backward_fn dt_ref_linear_backward;
 dt_attention_forward_fn dt_ref_attention_forward;
 dt_attention_backward_fn dt_ref_attention_backward;

@@ -14,6 +14,7 @@ const struct dt_ops dt_ops_reference = {
     .rope = dt_ref_rope,
     .linear_forward = dt_ref_linear_forward,
     .linear_gelu_forward = dt_ref_linear_gelu_forward,
+    .linear_gelu_backward = dt_ref_linear_gelu_backward,
     .linear_backward = dt_ref_linear_backward,
     .attention_forward = dt_ref_attention_forward,
     .attention_backward = dt_ref_attention_backward,
