@@ -4,10 +4,12 @@
  *   out = x W + bias      dx = dout W'      dW += x' dout      dbias += sum of dout's rows
  *
  * Where W is stored [out,in], its gradient is the transpose of the above: dW += dout' x. cuBLASLt
- * adds the bias and takes GELU, or its slope, while it stores, where it offers to. The sum for
- * dbias is bias.cu's: cuBLASLt's (BGRADA and B) assigns where we add, rounds to the type of dweight
- * first, and says neither in which order it sums nor whether such a product may still be cut in
- * parts, as those of a GPT-2 want to be, which have 36 to 144 tiles of 128 x 128. */
+ * adds the bias and takes GELU, or its slope, while it stores, where it offers to.
+ *
+ * The sum for dbias is bias.cu's. cuBLASLt can make it while it makes dW (BGRADA and BGRADB): it
+ * then assigns, where we add, and rounds to the type of dW before; and as it says neither in which
+ * order it sums nor whether such a product may still be cut in parts, as those of a GPT-2 want to
+ * be, which have 36 to 144 tiles of 128 x 128, it is asked only where sums may be of any order. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/linear.h"
 
@@ -140,11 +142,11 @@ static struct dt_cuda_product x_product(enum dt_dtype elem, const struct dt_line
     };
 }
 
-static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l, void *dweight,
-                                   const void *x, const void *dout, struct dt_stream *s)
+static struct dt_cuda_product weight_product(enum dt_dtype elem, const struct dt_linear *l,
+                                             void *dweight, const void *x, const void *dout)
 {
     bool in_out = l->layout == DT_WEIGHT_IN_OUT;
-    struct dt_cuda_product p = {
+    return (struct dt_cuda_product){
         .elem = elem,
         .rows = in_out ? l->in : l->out,
         .columns = in_out ? l->out : l->in,
@@ -157,30 +159,55 @@ static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l
         .to = dweight,
         .add = true,
     };
+}
+
+/* dweight, and the sums of dout's rows in scratch. */
+static cudaError_t backward_sums(enum dt_dtype elem, const struct dt_linear *l, void *dweight,
+                                 const void *x, const void *dout, struct dt_stream *s)
+{
+    struct dt_cuda_product p = weight_product(elem, l, dweight, x, dout);
+    p.after = l->layout == DT_WEIGHT_IN_OUT ? DT_CUDA_SUM_B : DT_CUDA_SUM_A;
+    p.sums = s->scratch;
+    if (!dt_cuda_linear_is_fast(s->linear) || l->out * dt_dtype_size(elem) > s->scratch_bytes)
+        return cudaErrorNotSupported;
     return dt_cuda_multiply(&p, s);
 }
 
+static cudaError_t backward_weight(enum dt_dtype elem, const struct dt_linear *l, void *dweight,
+                                   void *dbias, const void *x, const void *dout,
+                                   struct dt_stream *s)
+{
+    struct dt_cuda_product p = weight_product(elem, l, dweight, x, dout);
+    cudaError_t e = cudaErrorNotSupported;
+    if (dweight && dbias)
+        e = backward_sums(elem, l, dweight, x, dout, s);
+    if (e != cudaErrorNotSupported)
+        return e == cudaSuccess ? dt_cuda_add(elem, l->out, dbias, s->scratch, s) : e;
+    e = dweight ? dt_cuda_multiply(&p, s) : cudaSuccess;
+    return e == cudaSuccess && dbias ? dt_cuda_bias_backward(elem, l, dbias, dout, s) : e;
+}
+
 static cudaError_t backward(enum dt_dtype elem, const struct dt_linear *l, void *dx, bool add,
-                            void *dweight, const void *x, const void *dout, struct dt_stream *s)
+                            void *dweight, void *dbias, const void *x, const void *dout,
+                            struct dt_stream *s)
 {
     struct dt_cuda_product p = x_product(elem, l, dx, add, dout);
     cudaError_t e = dx ? dt_cuda_multiply(&p, s) : cudaSuccess;
-    if (e == cudaSuccess && dweight)
-        e = backward_weight(elem, l, dweight, x, dout, s);
-    return e;
+    return e == cudaSuccess ? backward_weight(elem, l, dweight, dbias, x, dout, s) : e;
 }
 
 /* The few outputs first: what they come to in dx is rounded once more than the rest, and is the
  * smaller part of it. */
 static cudaError_t backward_parts(enum dt_dtype elem, const struct dt_linear *l, size_t whole,
-                                  void *dx, bool add, void *dweight, const void *x,
+                                  void *dx, bool add, void *dweight, void *dbias, const void *x,
                                   const void *dout, struct dt_stream *s)
 {
     struct dt_linear most = outputs(elem, l, 0, whole), rest = outputs(elem, l, whole, l->out);
     void *dweight_of_rest = dweight ? (void *)behind(elem, dweight, whole * l->in) : NULL;
-    cudaError_t e =
-        backward(elem, &rest, dx, add, dweight_of_rest, x, behind(elem, dout, whole), s);
-    return e == cudaSuccess ? backward(elem, &most, dx, true, dweight, x, dout, s) : e;
+    void *dbias_of_rest = dbias ? (void *)behind(elem, dbias, whole) : NULL;
+    cudaError_t e = backward(elem, &rest, dx, add, dweight_of_rest, dbias_of_rest, x,
+                             behind(elem, dout, whole), s);
+    return e == cudaSuccess ? backward(elem, &most, dx, true, dweight, dbias, x, dout, s) : e;
 }
 
 cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *l, void *dx,
@@ -190,11 +217,8 @@ cudaError_t dt_cuda_linear_backward(enum dt_dtype elem, const struct dt_linear *
     size_t whole = whole_outputs(elem, l);
     if (l->rows == 0)
         return cudaSuccess;
-    cudaError_t e = whole < l->out ? backward_parts(elem, l, whole, dx, add, dweight, x, dout, s)
-                                   : backward(elem, l, dx, add, dweight, x, dout, s);
-    if (e == cudaSuccess && dbias)
-        e = dt_cuda_bias_backward(elem, l, dbias, dout, s);
-    return e;
+    return whole < l->out ? backward_parts(elem, l, whole, dx, add, dweight, dbias, x, dout, s)
+                          : backward(elem, l, dx, add, dweight, dbias, x, dout, s);
 }
 
 /* cuBLASLt takes the slope of a product before that is rounded, the gelu kernel after. */

@@ -22,9 +22,12 @@ void dt_cuda_linear_close(struct dt_cuda_linear *l);
 /* Whether a product with GELU is worth asking for: before Hopper, cuBLASLt is slower with it than a
  * kernel of its own is. */
 bool dt_cuda_linear_fuses_gelu(const struct dt_cuda_linear *l);
+/* Whether it was opened FAST. */
+bool dt_cuda_linear_is_fast(const struct dt_cuda_linear *l);
 
 /* What follows a product before it is stored. GELU_KEEP stores what GELU is taken of, too;
- * GELU_SLOPE multiplies by GELU's slope at what was stored so. */
+ * GELU_SLOPE multiplies by GELU's slope at what was stored so. SUM_A and SUM_B sum up what is
+ * multiplied, too, over inner, in an order that cuBLASLt does not tell. */
 enum dt_cuda_after {
     DT_CUDA_NOTHING,
     DT_CUDA_BIAS,
@@ -33,6 +36,8 @@ enum dt_cuda_after {
     DT_CUDA_GELU_KEEP,
     DT_CUDA_BIAS_GELU_KEEP,
     DT_CUDA_GELU_SLOPE,
+    DT_CUDA_SUM_A,
+    DT_CUDA_SUM_B,
 };
 
 /* to[rows,columns] = a b, row-major; each of a and b may be stored transposed. */
@@ -49,6 +54,7 @@ struct dt_cuda_product {
     const void *bias; /* [columns] */
     void *keep;       /* [rows,columns] packed, 16-byte aligned, columns a multiple of 8 */
     const void *kept; /* the same, of GELU_SLOPE */
+    void *sums;       /* [rows] of a, [columns] of b: assigned */
 };
 
 /* cudaErrorNotSupported, and nothing in S->failed, where cuBLASLt does not do what is to follow

@@ -86,6 +86,11 @@ bool dt_cuda_linear_fuses_gelu(const struct dt_cuda_linear *l)
     return l->fuses_gelu;
 }
 
+bool dt_cuda_linear_is_fast(const struct dt_cuda_linear *l)
+{
+    return l->fast;
+}
+
 static void plan_finish(struct plan *p)
 {
     if (p->product)
@@ -132,6 +137,22 @@ static size_t to_stride(const struct dt_cuda_product *p)
     return p->to_stride ? p->to_stride : p->columns;
 }
 
+/* A bias that is read, or one's gradient that is written; NULL: neither. */
+static const void *bias_of(const struct dt_cuda_product *p)
+{
+    switch (p->after) {
+    case DT_CUDA_BIAS:
+    case DT_CUDA_BIAS_GELU:
+    case DT_CUDA_BIAS_GELU_KEEP:
+        return p->bias;
+    case DT_CUDA_SUM_A:
+    case DT_CUDA_SUM_B:
+        return p->sums;
+    default:
+        return NULL;
+    }
+}
+
 static struct key key_of(const struct dt_cuda_product *p)
 {
     return (struct key){
@@ -149,13 +170,8 @@ static struct key key_of(const struct dt_cuda_product *p)
         .a_aligned = alignment(p->a),
         .b_aligned = alignment(p->b),
         .to_aligned = alignment(p->to),
-        .bias_aligned = alignment(p->bias),
+        .bias_aligned = alignment(bias_of(p)),
     };
-}
-
-static bool has_bias(enum dt_cuda_after after)
-{
-    return after == DT_CUDA_BIAS || after == DT_CUDA_BIAS_GELU || after == DT_CUDA_BIAS_GELU_KEEP;
 }
 
 static bool keeps(enum dt_cuda_after after)
@@ -188,6 +204,10 @@ static cublasLtEpilogue_t epilogue_of(enum dt_cuda_after after)
         return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case DT_CUDA_GELU_SLOPE:
         return CUBLASLT_EPILOGUE_DGELU;
+    case DT_CUDA_SUM_A:
+        return CUBLASLT_EPILOGUE_BGRADB;
+    case DT_CUDA_SUM_B:
+        return CUBLASLT_EPILOGUE_BGRADA;
     }
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -256,10 +276,9 @@ static cublasStatus_t lay_out(cublasStatus_t status, cublasLtMatrixLayout_t *lay
 static cublasStatus_t describe_pointers(cublasStatus_t status, struct plan *plan,
                                         const struct dt_cuda_product *p)
 {
-    const void *aux = beside(p);
-    if (has_bias(p->after))
-        status =
-            describe(status, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+    const void *aux = beside(p), *bias = bias_of(p);
+    if (bias)
+        status = describe(status, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (aux)
         status =
             describe(status, plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);

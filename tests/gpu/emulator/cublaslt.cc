@@ -2,9 +2,9 @@
 /* cuBLASLt as plain loops, by what NVIDIA's documentation says of it: column-major matrices of
  * float or bfloat16, products and sums in float, and the epilogues of bias and GELU (its tanh
  * form). What it refuses a real one may refuse too: an algorithm for other sizes, strides or types
- * than it was found for, pointers less aligned than was promised then, auxiliary leading dimensions
- * that are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for any
- * epilogue; with DT_EMULATOR_WHOLE_PRODUCTS none for what a real one does slowly, products of
+ * than it was found for, pointers less aligned than was promised or seen then, auxiliary leading
+ * dimensions that are no multiple of 8. With DT_EMULATOR_PLAIN_PRODUCTS set it has no algorithm for
+ * any epilogue; with DT_EMULATOR_WHOLE_PRODUCTS none for what a real one does slowly, products of
  * bfloat16 that are wide and of an extent that is no multiple of 8. Device
  * DT_EMULATOR_WRONG_PRODUCT is broken: the first element of what it puts out is off by 1.
  */
@@ -53,7 +53,7 @@ struct problem {
 /* What stands in a cublasLtMatmulAlgo_t. */
 struct algorithm {
     uint64_t problem;
-    uint32_t alignment[4];
+    uint32_t alignment[4], of_bias, of_aux;
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm is too large");
 
@@ -306,6 +306,13 @@ uint64_t fingerprint(const problem &p)
     return hash;
 }
 
+/* As far as cuBLASLt may count on it when it looks for an algorithm. */
+uint32_t alignment_of(const void *at)
+{
+    uintptr_t bits = reinterpret_cast<uintptr_t>(at) | 16;
+    return uint32_t(bits & -bits);
+}
+
 /* Epilogues of bias read or write one value a row of D (a column, for B's gradient). */
 cublasStatus_t check_memory(const problem &p, const void *const at[4])
 {
@@ -347,6 +354,10 @@ cublasStatus_t check_algorithm(const problem &p, const cublasLtMatmulAlgo_t *giv
         if (reinterpret_cast<uintptr_t>(at[i]) % algo.alignment[i] != 0)
             return refuse(CUBLAS_STATUS_INVALID_VALUE,
                           "a matrix that is less aligned than the algorithm was asked for");
+    if (alignment_of(p.op.bias) < algo.of_bias || alignment_of(p.op.aux) < algo.of_aux)
+        return refuse(CUBLAS_STATUS_INVALID_VALUE,
+                      "a bias or an auxiliary matrix that is less aligned than the one that the "
+                      "algorithm was found for");
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -495,7 +506,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         return e;
     if (wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    algorithm algo = {fingerprint(p), {}};
+    algorithm algo = {fingerprint(p), {}, alignment_of(p.op.bias), alignment_of(p.op.aux)};
     memcpy(algo.alignment, of(preferred)->alignment, sizeof algo.alignment);
     memset(results, 0, sizeof *results);
     memcpy(&results->algo, &algo, sizeof algo);

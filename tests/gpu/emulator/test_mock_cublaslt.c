@@ -231,6 +231,27 @@ TEST(what_does_not_go_together_is_refused)
     cudaFree(small);
 }
 
+/* For matrices that begin at any float. */
+static cublasLtMatmulAlgo_t algorithm_of(struct run *r)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulPreference_t any;
+    uint32_t aligned = 4;
+    int count = 0;
+    CHECK_EQ(cublasLtMatmulPreferenceCreate(&any), 0);
+    for (int i = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+         i <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES; i++)
+        CHECK_EQ(cublasLtMatmulPreferenceSetAttribute(any, (cublasLtMatmulPreferenceAttributes_t)i,
+                                                      &aligned, sizeof aligned),
+                 0);
+    CHECK_EQ(
+        cublasLtMatmulAlgoGetHeuristic(NULL, r->op, r->a, r->b, r->d, r->d, any, 1, &found, &count),
+        0);
+    CHECK_EQ(count, 1);
+    cublasLtMatmulPreferenceDestroy(any);
+    return found.algo;
+}
+
 /* Each matrix in turn has columns further apart than when the algorithm was found. */
 TEST(an_algorithm_is_for_one_stride_of_each_matrix)
 {
@@ -238,32 +259,37 @@ TEST(an_algorithm_is_for_one_stride_of_each_matrix)
                                      {false, false, M + 1, K, M},
                                      {false, false, M, K + 1, M},
                                      {false, false, M, K, M + 1}};
-    cublasLtMatmulHeuristicResult_t found;
-    cublasLtMatmulPreference_t any;
     float x[256], alpha = 1, beta = 0;
-    uint32_t aligned = 4;
-    int count = 0;
     void *at = numbers(100, 0, CUDA_R_32F, x), *to = numbers(100, 0, CUDA_R_32F, x);
     struct run r = open_run(z[0], CUDA_R_32F, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL);
-    CHECK_EQ(cublasLtMatmulPreferenceCreate(&any), 0);
-    for (int i = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-         i <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES; i++)
-        CHECK_EQ(cublasLtMatmulPreferenceSetAttribute(any, (cublasLtMatmulPreferenceAttributes_t)i,
-                                                      &aligned, sizeof aligned),
-                 0);
-    CHECK_EQ(cublasLtMatmulAlgoGetHeuristic(NULL, r.op, r.a, r.b, r.d, r.d, any, 1, &found, &count),
-             0);
-    CHECK_EQ(count, 1);
+    cublasLtMatmulAlgo_t found = algorithm_of(&r);
     close_run(&r);
     for (size_t i = 0; i < sizeof z / sizeof z[0]; i++) {
         CHECK_ROW("columns of A, B, D are %d, %d, %d apart", z[i].lda, z[i].ldb, z[i].ldd);
         r = open_run(z[i], CUDA_R_32F, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL);
         CHECK_EQ(cublasLtMatmul(NULL, r.op, &alpha, at, r.a, at, r.b, &beta, to, r.d, to, r.d,
-                                &found.algo, NULL, 0, NULL),
+                                &found, NULL, 0, NULL),
                  i == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE);
         close_run(&r);
     }
-    cublasLtMatmulPreferenceDestroy(any);
     cudaFree(at);
     cudaFree(to);
+}
+
+/* It may count on what it has seen: a bias that is aligned. */
+TEST(an_algorithm_is_for_a_bias_that_begins_as_well)
+{
+    static const struct sizes z = {false, false, M, K, M};
+    float x[256], alpha = 1, beta = 0;
+    char *at = numbers(100, 0, CUDA_R_32F, x), *bias[] = {at + 16, at + 4};
+    struct run r = open_run(z, CUDA_R_32F, CUBLASLT_EPILOGUE_BGRADA, bias[0], NULL);
+    cublasLtMatmulAlgo_t found = algorithm_of(&r);
+    for (int i = 0; i < 2; i++) {
+        set(&r, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias[i], sizeof bias[i]);
+        CHECK_EQ(cublasLtMatmul(NULL, r.op, &alpha, at, r.a, at, r.b, &beta, at, r.d, at, r.d,
+                                &found, NULL, 0, NULL),
+                 i == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE);
+    }
+    close_run(&r);
+    cudaFree(at);
 }
