@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives over a group of ranks. All ranks of a group make the same calls in the same order.
  *
- * Sums are taken in one fixed order for every element, host by host and rank by rank within a host,
- * so the bits of a result depend on nothing but the inputs and the group: an all-reduce gives the
- * same bits as a reduce-scatter and an all-gather behind it.
+ * On CPUs sums are taken in one fixed order for every element, host by host and rank by rank within
+ * a host, so the bits of a result depend on nothing but the inputs and the group: an all-reduce
+ * gives the same bits as a reduce-scatter and an all-gather behind it. On GPUs NCCL sums, in an
+ * order that depends on the collective, on the number of elements and on the way between the GPUs.
  *
  * Every call is bounded in time. When a peer is gone or late the call fails, and the error names
  * its rank; the group is of no use from then on, as is every other group this process has with that

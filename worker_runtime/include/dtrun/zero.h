@@ -5,8 +5,8 @@
  * A model is a row of *units*, each gathered, computed with, reduced and freed together: for a
  * transformer its blocks. Each unit is a flat buffer of its parameters, padded so that every rank
  * owns an equal part, its shard. Where stage and options leave units whole, one may be empty. The
- * layout is the same at every stage, so what each stage computes has the same bits; stages differ
- * in who keeps what between steps:
+ * layout is the same at every stage, so what each stage computes has the same bits on CPUs (sums
+ * of GPUs are NCCL's, see coll.h); stages differ in who keeps what between steps:
  *
  *     stage  parameters   gradients   optimizer state
  *     0      all          all         all
