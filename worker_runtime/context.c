@@ -151,7 +151,9 @@ struct dt_context *dt_context_open(const struct dt_context_options *options, str
                                       .round_over_arg = c->page,
                                       .cudnn = o->cudnn,
                                       .say = o->say,
-                                      .say_arg = o->say_arg};
+                                      .say_arg = o->say_arg,
+                                      .give_up = o->give_up,
+                                      .give_up_arg = o->give_up_arg};
     if (open_device(c, err) < 0 || enter_world(c, err) < 0)
         goto fail;
     return c;

@@ -134,22 +134,43 @@ static bool is_said_by_another(const struct failure *f)
            from_environment("RANK", 0) != 0;
 }
 
+struct last_words {
+    char text[sizeof((struct dt_err *)NULL)->text + 64];
+};
+
+static struct last_words last_words(const struct dt_err *err)
+{
+    struct last_words w;
+    const char *rank = getenv("RANK");
+    if (rank && *rank)
+        snprintf(w.text, sizeof w.text, "rank %.12s: %s", rank, err->text);
+    else
+        snprintf(w.text, sizeof w.text, "%s", err->text);
+    return w;
+}
+
 static int say(const struct failure *f)
 {
     const struct dt_err *err = &f->err;
-    const char *rank = getenv("RANK");
-    char text[sizeof err->text + 64];
-    if (rank && *rank)
-        snprintf(text, sizeof text, "rank %.12s: %s", rank, err->text);
-    else
-        snprintf(text, sizeof text, "%s", err->text);
+    struct last_words w = last_words(err);
     if (!is_said_by_another(f))
-        dt_say(DT_TRAIN_PROGRAM, text);
+        dt_say(DT_TRAIN_PROGRAM, w.text);
     if (err->code == DT_E_DISCONNECTED || is_said_by_another(f))
         let_the_first_speak();
     if (!told_to_end)
-        leave_error_file(text);
+        leave_error_file(w.text);
     return dt_err_exit_status(err);
+}
+
+/* From another thread than the one that trains, which holds what an end in order would wait for. */
+static void give_up(void *arg, const struct dt_err *why)
+{
+    struct last_words w = last_words(why);
+    (void)arg;
+    dt_say(DT_TRAIN_PROGRAM, w.text);
+    if (!told_to_end)
+        leave_error_file(w.text);
+    _exit(dt_err_exit_status(why));
 }
 
 static void warn_of_end(const struct dt_tokenizer *t)
@@ -547,7 +568,8 @@ static int train(const struct dt_train_args *a, const struct dt_config *c, struc
                                    .coll_timeout_ms = c->train.collective_timeout_ms,
                                    .can_stay = true,
                                    .cudnn = c->train.attention == DT_ATTENTION_CUDNN,
-                                   .say = say_of_device};
+                                   .say = say_of_device,
+                                   .give_up = give_up};
     int64_t batch_before = 0;
     struct dt_train_options t = {.config = c,
                                  .resume = a->resume,

@@ -21,6 +21,8 @@ struct dt_cuda {
     void *round_over_arg;
     void (*say)(void *arg, const char *line);
     void *say_arg;
+    void (*give_up)(void *arg, const struct dt_err *why);
+    void *give_up_arg;
     bool wide_sums;                    /* of the wish */
     struct dt_comm_watchdog *watchdog; /* nccl.c: while there is a communicator */
     struct dt_cuda_memory *memory;

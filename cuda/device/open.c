@@ -195,6 +195,8 @@ struct dt_device *dt_cuda_device_open(const struct dt_device_wish *w, struct dt_
                           .round_over_arg = w->round_over_arg,
                           .say = w->say,
                           .say_arg = w->say_arg,
+                          .give_up = w->give_up,
+                          .give_up_arg = w->give_up_arg,
                           .wide_sums = w->wide_sums};
     c->device = (struct dt_device){
         .name = "cuda",

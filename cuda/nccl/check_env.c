@@ -185,9 +185,10 @@ static void check_loopback(struct dt_check *c)
 static void check_blocking(struct dt_check *c)
 {
     if (is(c, "NCCL_COMM_BLOCKING", "1"))
-        dt_check_say(c, DT_CHECK_PROBLEM,
-                     "NCCL_COMM_BLOCKING=1 takes from dtrun what it needs to give up on a rank "
-                     "that is lost: unset it");
+        dt_check_say(c, DT_CHECK_ADVICE,
+                     "NCCL_COMM_BLOCKING=1: a rank that is stuck in NCCL for a lost one cannot be "
+                     "brought back for the next world, and ends; no GPU has shown yet what that "
+                     "gains");
     if (is(c, "CUDA_LAUNCH_BLOCKING", "1"))
         dt_check_say(c, DT_CHECK_ADVICE,
                      "CUDA_LAUNCH_BLOCKING=1: each kernel is waited for, so that nothing "

@@ -65,11 +65,14 @@ static int tell_why(const struct dt_comm *c, struct dt_err *err)
     return -1;
 }
 
-int dt_comm_init(struct dt_comm *c, const struct dt_nccl_calls *calls, struct dt_err *err)
+int dt_comm_init(struct dt_comm *c, const struct dt_nccl_calls *calls,
+                 const struct dt_comm_last *last, struct dt_err *err)
 {
     pthread_condattr_t monotonic;
     memset(c, 0, sizeof *c);
     c->calls = calls;
+    if (last)
+        c->last = *last;
     if (pthread_mutex_init(&c->lock, NULL) != 0 || pthread_condattr_init(&monotonic) != 0)
         return dt_err_set(err, DT_E_MEMORY, "no memory for a communicator");
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -190,7 +193,8 @@ int dt_comm_leave(struct dt_comm *c, ncclResult_t r, const char *what, dt_ms dea
 dt_ms dt_comm_busy(struct dt_comm *c, dt_ms now)
 {
     pthread_mutex_lock(&c->lock);
-    dt_ms busy = c->state == DT_COMM_BUSY && now > c->entered ? now - c->entered : 0;
+    bool any = c->state == DT_COMM_BUSY || c->state == DT_COMM_CONNECTING;
+    dt_ms busy = any && now > c->entered ? now - c->entered : 0;
     pthread_mutex_unlock(&c->lock);
     return busy;
 }
@@ -220,7 +224,7 @@ int dt_comm_connect(struct dt_comm *c, ncclUniqueId id, int size, int rank, dt_m
                     struct dt_err *err)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = c->last.give_up != NULL;
     if (go_in(c, CONNECT, err) < 0)
         return -1;
     ncclResult_t r = c->calls->init(&c->handle, size, id, rank, &config);
@@ -274,6 +278,18 @@ static void wait_for_who_is_inside(struct dt_comm *c)
     }
 }
 
+/* Under the lock, as the process has no use for it any more but for a test's, which may let who is
+ * inside come out instead. */
+static void end_process(struct dt_comm *c)
+{
+    struct dt_err why = c->why;
+    pthread_mutex_unlock(&c->lock);
+    c->last.give_up(c->last.arg, &why);
+    pthread_mutex_lock(&c->lock);
+    while (c->inside)
+        pthread_cond_wait(&c->left, &c->lock);
+}
+
 void dt_comm_abort(struct dt_comm *c, const struct dt_err *why)
 {
     pthread_mutex_lock(&c->lock);
@@ -286,6 +302,8 @@ void dt_comm_abort(struct dt_comm *c, const struct dt_err *why)
     }
     c->aborting = true;
     wait_for_who_is_inside(c);
+    if (c->inside && c->last.give_up)
+        end_process(c);
     ncclComm_t handle = c->handle;
     c->handle = NULL;
     pthread_mutex_unlock(&c->lock);

@@ -197,10 +197,18 @@ static void unwatch(struct dt_nccl *n)
 
 /* -- opening and closing ---------------------------------------------------------------------- */
 
+/* By the variable that NCCL itself obeys, whatever the caller of NCCL says. */
+static bool is_to_block(const struct dt_nccl *n)
+{
+    const char *wish = getenv("NCCL_COMM_BLOCKING");
+    return n->cuda->give_up && wish && strtol(wish, NULL, 0) == 1;
+}
+
 static int open_connected(struct dt_nccl *n, const struct dt_coll_group *g, struct dt_meeting *m,
                           struct dt_err *err)
 {
-    if (dt_comm_init(&n->comm, n->calls, err) < 0)
+    const struct dt_comm_last last = {n->cuda->give_up, n->cuda->give_up_arg};
+    if (dt_comm_init(&n->comm, n->calls, is_to_block(n) ? &last : NULL, err) < 0)
         return -1;
     dt_flights_init(&n->flights, n->calls);
     n->connected = true;

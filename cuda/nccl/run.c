@@ -3,8 +3,8 @@
  * NCCL's work goes on the lane, and compute waits for the lane where the caller waits for the
  * collective. All-gathers have a lane of their own. NCCL still runs the kernels of one communicator
  * one behind the other, in the order of the calls, so what the lanes let overlap is other groups'
- * work and the casts around sums. The host waits only while NCCL, which is not blocking, has not
- * taken a call (the first between two ranks connects them), and in barriers. */
+ * work and the casts around sums. The host waits only while NCCL has not taken a call (the first
+ * between two ranks connects them), and in barriers. */
 #include "cuda/nccl/inside.h"
 
 #include <time.h>

@@ -98,8 +98,21 @@ static enum dt_comm_verdict took_too_long(const struct dt_comm_facts *f, struct 
     return DT_COMM_VERDICT_LOST;
 }
 
-static cause_fn *const causes[] = {a_rank_ended, own_error, agent_said, remote_error,
-                                   took_too_long};
+/* Who calls sees that first where NCCL lets it look at the clock; GRACE keeps this from being said
+ * in its place. */
+static enum dt_comm_verdict is_stuck(const struct dt_comm_facts *f, struct dt_err *why)
+{
+    if (f->busy == 0 || f->busy - GRACE < f->timeout)
+        return DT_COMM_VERDICT_FINE;
+    dt_err_set(why, DT_E_TIMEOUT,
+               "NCCL has not %s group %s in %g s: a rank has not come to it, or cannot be reached; "
+               "see which rank's log stands still, or run with NCCL_DEBUG=INFO",
+               f->connecting ? "connected" : "taken a call of", f->group, (double)f->timeout / 1e3);
+    return DT_COMM_VERDICT_LOST;
+}
+
+static cause_fn *const causes[] = {a_rank_ended, own_error,     agent_said,
+                                   remote_error, took_too_long, is_stuck};
 
 enum dt_comm_verdict dt_comm_verdict(const struct dt_comm_facts *facts, int n, struct dt_err *why)
 {

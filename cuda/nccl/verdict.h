@@ -14,7 +14,7 @@
 struct dt_comm_facts { /* of one communicator */
     const char *group;
     bool connecting;
-    dt_ms busy;         /* for so long NCCL has not taken a call; 0: there is none */
+    dt_ms busy;         /* for so long NCCL has not taken a call, or connected; 0: there is none */
     bool under_way;     /* a collective could run, and has not ended */
     const char *call;   /* "all-reduce number 17", while under way */
     dt_ms waited;       /* for so long */

@@ -80,17 +80,42 @@ static void unmake(ncclComm_t comm)
     free(comm);
 }
 
+/* Where calls are stuck, not before an abort or the end. */
+static void come_back(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.waiting++;
+    while (fake.stuck && fake.aborts == 0)
+        pthread_cond_wait(&fake.aborted, &fake.lock);
+    fake.waiting--;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void fake_give_up(void *arg, const struct dt_err *why)
+{
+    (void)arg;
+    pthread_mutex_lock(&fake.lock);
+    fake.gave_up = *why;
+    fake.stuck = false;
+    fake.give_ups++;
+    pthread_cond_broadcast(&fake.aborted);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+const struct dt_comm_last fake_last = {.give_up = fake_give_up};
+
 static ncclResult_t fake_init(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
                               ncclConfig_t *c)
 {
     (void)rank;
-    must(c->blocking == 0);
+    fake.blocking = c->blocking;
     must(size > 0);
     must(id.internal[0] == 'i');
     fake.inits++;
     say("init");
     if (fake.init == ncclSuccess || fake.init == ncclInProgress)
         *comm = make();
+    come_back();
     return fake.init;
 }
 
@@ -146,10 +171,7 @@ static ncclResult_t fake_abort(ncclComm_t comm)
 static ncclResult_t answer(const char *what)
 {
     say(what);
-    pthread_mutex_lock(&fake.lock);
-    while (fake.stuck && fake.aborts == 0)
-        pthread_cond_wait(&fake.aborted, &fake.lock);
-    pthread_mutex_unlock(&fake.lock);
+    come_back();
     return fake.call;
 }
 
@@ -225,6 +247,7 @@ static ncclResult_t fake_split(ncclComm_t comm, int colour, int key, ncclComm_t 
     (void)key, (void)c;
     must(comm && colour >= 0 && !fake.hang); /* its work has ended */
     say("split");
+    come_back();
     if (fake.split == ncclSuccess || fake.split == ncclInProgress)
         *part = make();
     return fake.split;
@@ -413,6 +436,7 @@ void fake_gpu(struct dt_cuda *c)
     c->gather = stream(1);
     c->reduce = stream(2);
     c->round_over = gpu_round_over;
+    c->give_up = fake_last.give_up;
 }
 
 void dt_cuda_device_lose(struct dt_cuda *c, const struct dt_err *why)

@@ -19,7 +19,7 @@ struct fake {
     _Atomic int async;
     const char *text; /* NCCL's last error */
     atomic_bool hang; /* collectives never end */
-    bool stuck;       /* calls come back only when aborted */
+    bool stuck;       /* calls come back only when aborted, or given up on */
     cudaError_t event_record;
     atomic_bool round_over;
     /* What has happened. */
@@ -28,6 +28,9 @@ struct fake {
     char log[2000]; /* names of calls, each with a blank behind it */
     pthread_mutex_t lock;
     pthread_cond_t aborted;
+    int blocking;                  /* of what was made last */
+    _Atomic int waiting, give_ups; /* calls that are stuck; ends of the process */
+    struct dt_err gave_up;
     struct dt_err lost; /* what the device was told */
     atomic_bool is_lost;
 };
@@ -39,6 +42,9 @@ void fake_reset(void);
 const struct dt_nccl_calls *fake_calls(void); /* those of an NCCL that has all */
 /* A table to change. */
 struct dt_nccl_calls fake_copy(void);
+
+/* The process does not end, and what was stuck comes back. */
+extern const struct dt_comm_last fake_last;
 
 /* A GPU whose device memory is the host's. */
 void fake_gpu(struct dt_cuda *c);

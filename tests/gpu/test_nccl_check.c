@@ -194,7 +194,7 @@ static const struct row rows[] = {
     {{"NCCL_IB_DISABLE=1"}, 0, "? NCCL_IB_DISABLE=1: the InfiniBand or RoCE cards"},
     {{"NCCL_IB_DISABLE=1", "NCCL_IB_HCA=mlx5"}, 1, "! NCCL_IB_HCA chooses cards, but NCCL_IB_DISABLE=1"},
     {{"NCCL_NET=ib", "NCCL_IB_DISABLE=1"}, 1, "! NCCL_NET=IB, but NCCL_IB_DISABLE=1"},
-    {{"NCCL_COMM_BLOCKING=1"}, 1, "! NCCL_COMM_BLOCKING=1 takes from dtrun"},
+    {{"NCCL_COMM_BLOCKING=1"}, 0, "? NCCL_COMM_BLOCKING=1: a rank that is stuck"},
     {{"CUDA_LAUNCH_BLOCKING=1"}, 0, "? CUDA_LAUNCH_BLOCKING=1"},
 };
 /* clang-format on */

@@ -45,6 +45,25 @@ GROUP_STORY(rank_0_makes_the_id_and_the_others_take_it)
     CHECK_EQ(fake.destroys, 2);
 }
 
+GROUP_STORY(groups_block_where_the_variable_of_nccl_says_so_and_somebody_can_end_the_process)
+{
+    static const struct {
+        const char *wish;
+        bool can_end;
+        int blocks;
+    } rows[] = {{NULL, true, 0}, {"", true, 0},   {"0", true, 0},
+                {"1", true, 1},  {"1", false, 0}, {"2", true, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        if (rows[i].wish)
+            setenv("NCCL_COMM_BLOCKING", rows[i].wish, 1);
+        s->gpu.give_up = rows[i].can_end ? fake_last.give_up : NULL;
+        dt_cuda_nccl.close(scene_rank(s, 2, 0));
+        CHECK_EQ(fake.blocking, rows[i].blocks);
+        unsetenv("NCCL_COMM_BLOCKING");
+    }
+}
+
 static void check_does_not_open(struct scene *s, int rank, const char *says)
 {
     struct dt_err err = {0};

@@ -2,6 +2,7 @@
 /* The life of a communicator, over a table of calls that the test fills. */
 #include "tests/gpu/nccl_story.h"
 
+#include <sched.h>
 #include <semaphore.h>
 
 static dt_ms in(dt_ms ms)
@@ -19,7 +20,7 @@ static int connect_one(struct dt_comm *c, struct dt_err *err)
 static void ready_one(struct dt_comm *c)
 {
     struct dt_err err = {0};
-    CHECK_OK(dt_comm_init(c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(c, fake_calls(), NULL, &err), err);
     CHECK_OK(connect_one(c, &err), err);
 }
 
@@ -52,7 +53,7 @@ STORY(one_that_nccl_does_not_begin_leaves_nothing)
     struct dt_err err = {0};
     fake.init = ncclUnhandledCudaError;
     fake.text = "Cuda failure 35 'CUDA driver version is insufficient'";
-    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), NULL, &err), err);
     CHECK_FAIL(connect_one(&c, &err), err, "driver version is insufficient");
     check_state(&c, DT_COMM_FAILED);
     end_one(&c);
@@ -66,7 +67,7 @@ STORY(one_that_fails_while_connecting_is_aborted)
     fake.init = ncclInProgress;
     fake.polls = 2;
     fake.async = ncclSystemError;
-    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), NULL, &err), err);
     CHECK_FAIL(connect_one(&c, &err), err, "unhandled system error");
     end_one(&c);
     CHECK_STR(fake.log, "init abort ");
@@ -80,7 +81,7 @@ STORY(connecting_ends_at_the_deadline)
     memset(&id, 'i', sizeof id);
     fake.init = ncclInProgress;
     fake.polls = 1 << 30;
-    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), NULL, &err), err);
     CHECK_FAIL(dt_comm_connect(&c, id, 2, 0, in(20), &err), err, "NCCL is still at it");
     CHECK_EQ(err.code, DT_E_TIMEOUT);
     end_one(&c);
@@ -149,7 +150,7 @@ STORY(one_that_never_connected_ends_without_a_word)
 {
     struct dt_comm c;
     struct dt_err err = {0};
-    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), NULL, &err), err);
     end_one(&c);
     CHECK_STR(fake.log, "");
 }
@@ -158,7 +159,7 @@ STORY(an_abort_before_the_beginning_keeps_it_from_beginning)
 {
     struct dt_comm c;
     struct dt_err why = {.code = DT_E_CANCELED, .text = "called off"}, err = {0};
-    CHECK_OK(dt_comm_init(&c, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), NULL, &err), err);
     dt_comm_abort(&c, &why);
     CHECK_FAIL(connect_one(&c, &err), err, "called off");
     end_one(&c);
@@ -218,7 +219,7 @@ STORY(who_does_not_come_out_is_freed_by_the_abort)
     struct dt_comm c;
     struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"}, err = {0};
     struct dt_nccl_calls calls = fake_copy();
-    CHECK_OK(dt_comm_init(&c, &calls, &err), err);
+    CHECK_OK(dt_comm_init(&c, &calls, NULL, &err), err);
     CHECK_OK(connect_one(&c, &err), err);
     fake.stuck = true;
     struct caller x = {.c = &c, .stuck = true};
@@ -245,6 +246,68 @@ STORY(the_watchdog_asks_only_when_nobody_is_inside)
     end_one(&c);
 }
 
+/* -- one that blocks --------------------------------------------------------------------------- */
+
+STORY(one_that_blocks_is_never_asked_how_far_it_is)
+{
+    struct dt_comm c;
+    struct dt_err err = {0};
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &fake_last, &err), err);
+    CHECK_OK(connect_one(&c, &err), err);
+    CHECK_EQ(fake.blocking, 1);
+    CHECK(dt_comm_enter(&c, &err) != NULL);
+    CHECK_OK(dt_comm_leave(&c, ncclSuccess, "a call", 0, &err), err);
+    end_one(&c);
+    CHECK_EQ(fake.asked, 0);
+    CHECK_STR(fake.log, "init finalize destroy ");
+}
+
+struct joiner {                 /* a rank that becomes part of a group */
+    struct dt_comm *c, *parent; /* parent NULL: by the id */
+    int rc;
+    struct dt_err err;
+};
+
+static void *join(void *arg)
+{
+    struct joiner *j = arg;
+    j->rc = j->parent ? dt_comm_split(j->c, j->parent, 0, 0, in(30000), &j->err)
+                      : connect_one(j->c, &j->err);
+    return NULL;
+}
+
+/* An abort would free what it stands on. */
+static void check_given_up(bool split)
+{
+    struct dt_comm c, parent;
+    struct dt_err why = {.code = DT_E_DISCONNECTED, .text = "rank 1 ended"}, err = {0};
+    struct joiner j = {.c = &c, .parent = split ? &parent : NULL};
+    pthread_t thread;
+    CHECK_ROW(split ? "in a split" : "connecting");
+    fake_reset();
+    CHECK_OK(dt_comm_init(&parent, fake_calls(), &fake_last, &err), err);
+    CHECK_OK(connect_one(&parent, &err), err);
+    CHECK_OK(dt_comm_init(&c, fake_calls(), &fake_last, &err), err);
+    fake.stuck = true;
+    CHECK_EQ(pthread_create(&thread, NULL, join, &j), 0);
+    while (fake.waiting == 0)
+        sched_yield();
+    dt_comm_abort(split ? &parent : &c, &why);
+    pthread_join(thread, NULL);
+    CHECK_FAIL(j.rc, j.err, "rank 1 ended");
+    CHECK_EQ(fake.give_ups, 1);
+    CHECK_STR(fake.gave_up.text, "rank 1 ended");
+    end_one(&c);
+    end_one(&parent);
+    CHECK_NOTHING_LEFT;
+}
+
+TEST(the_process_of_who_is_stuck_in_one_that_blocks_ends)
+{
+    check_given_up(false);
+    check_given_up(true);
+}
+
 /* -- splits ----------------------------------------------------------------------------------- */
 
 STORY(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
@@ -252,7 +315,7 @@ STORY(a_split_is_waited_for_at_the_parent_and_then_at_the_part)
     struct dt_comm parent, part;
     struct dt_err err = {0};
     ready_one(&parent);
-    CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&part, fake_calls(), NULL, &err), err);
     fake.split = ncclInProgress;
     fake.polls = 4;
     CHECK_OK(dt_comm_split(&part, &parent, 0, 0, in(2000), &err), err);
@@ -268,7 +331,7 @@ STORY(a_split_that_fails_takes_the_parent_along)
     struct dt_comm parent, part;
     struct dt_err err = {0};
     ready_one(&parent);
-    CHECK_OK(dt_comm_init(&part, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&part, fake_calls(), NULL, &err), err);
     fake.split = ncclInProgress;
     fake.polls = 1 << 30;
     CHECK_FAIL(dt_comm_split(&part, &parent, 0, 0, in(20), &err), err, "splitting");

@@ -39,6 +39,10 @@ static const struct row rows[] = {
     {"a rank ends while NCCL takes a call", {AT(.busy = 99, DEAD)}, 1, DT_COMM_VERDICT_SOON, ""},
     {"a rank ends before NCCL can take a call", {AT(.busy = 100, DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world started a collective"},
     {"NCCL takes long over a call", {AT(.busy = 20000)}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"NCCL takes a call just in time", {AT(.busy = 30499)}, 1, DT_COMM_VERDICT_FINE, ""},
+    {"NCCL does not take a call", {AT(.busy = 30500)}, 1, DT_COMM_VERDICT_LOST, "NCCL has not taken a call of group world in 30 s: a rank has not come to it"},
+    {"NCCL does not connect", {AT(.busy = 30500, .connecting = true)}, 1, DT_COMM_VERDICT_LOST, "NCCL has not connected group world in 30 s: a rank has not come to it"},
+    {"a dead rank explains a call that is not taken", {AT(.busy = 30500, DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812"},
     {"a rank has done its work", {AT(DEAD)}, 1, DT_COMM_VERDICT_FINE, ""},
     {"a rank ends before it came", {AT(.connecting = true, DEAD)}, 1, DT_COMM_VERDICT_LOST, "rank 3 (pid 812 on this host) ended while group world was being made"},
     {"an error is young", {AT(MET(ncclSystemError, 499))}, 1, DT_COMM_VERDICT_SOON, ""},
@@ -106,7 +110,8 @@ static struct dt_comm_watchdog *open_watchdog(void)
 }
 
 /* Rank 0 of two; rank 3 of the world is process PID. */
-static void stand_up(struct stand *s, struct dt_comm_watchdog *d, int pid, dt_ms timeout)
+static void stand_up_as(struct stand *s, const struct dt_comm_last *last,
+                        struct dt_comm_watchdog *d, int pid, dt_ms timeout)
 {
     struct dt_err err = {0};
     struct dt_coll_member who[2] = {{.world_rank = 0, .pid = getpid()}, {3, 0, pid}};
@@ -114,7 +119,7 @@ static void stand_up(struct stand *s, struct dt_comm_watchdog *d, int pid, dt_ms
     ncclUniqueId id;
     memset(&id, 'i', sizeof id);
     memset(s, 0, sizeof *s);
-    CHECK_OK(dt_comm_init(&s->comm, fake_calls(), &err), err);
+    CHECK_OK(dt_comm_init(&s->comm, fake_calls(), last, &err), err);
     CHECK_OK(dt_comm_connect(&s->comm, id, 2, 0, DT_FOREVER, &err), err);
     dt_flights_init(&s->flights, fake_calls());
     CHECK_OK(dt_peers_open(&s->peers, &g, &err), err);
@@ -124,6 +129,11 @@ static void stand_up(struct stand *s, struct dt_comm_watchdog *d, int pid, dt_ms
     s->watched.group = "world";
     s->watched.timeout = timeout;
     CHECK_OK(dt_comm_watchdog_add(d, &s->watched, &err), err);
+}
+
+static void stand_up(struct stand *s, struct dt_comm_watchdog *d, int pid, dt_ms timeout)
+{
+    stand_up_as(s, NULL, d, pid, timeout);
 }
 
 static void start_flight(struct stand *s)
@@ -298,6 +308,27 @@ STORY(a_rank_that_is_killed_before_nccl_connects_to_it_is_named)
     wait_for_aborts(1);
     stand_down(&s, d, true);
     dt_comm_watchdog_close(d);
+}
+
+STORY(a_rank_whose_call_does_not_come_back_ends_for_the_reason_that_the_thread_knows)
+{
+    struct dt_comm_watchdog *d = open_watchdog();
+    struct stand s;
+    struct dt_err err = {0};
+    int pid = child_that_waits();
+    stand_up_as(&s, &fake_last, d, pid, 30000);
+    fake.stuck = true;
+    end_child(pid);
+    ncclComm_t comm = dt_comm_enter(&s.comm, &err);
+    CHECK(comm != NULL);
+    ncclResult_t r = fake_calls()->broadcast(NULL, NULL, 0, ncclFloat32, 0, comm, NULL);
+    CHECK_FAIL(dt_comm_leave(&s.comm, r, "a call", 0, &err), err,
+               "ended while group world started a collective");
+    CHECK_STR(fake.gave_up.text, err.text);
+    wait_for_aborts(1);
+    stand_down(&s, d, true);
+    dt_comm_watchdog_close(d);
+    CHECK_EQ(fake.give_ups, 1);
 }
 
 TEST(the_first_rank_to_end_is_the_one_to_name)

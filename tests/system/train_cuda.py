@@ -171,10 +171,11 @@ def graphs(s):
 
 @training.story
 def ranks(s):
-    """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps"""
+    """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps; blocking and not"""
     env = gpus(2)
     for stage in (0, 1, 2, 3):
-        cpu, cuda = on_both(s, "stage%d" % stage, env, world=2, stage=stage, accumulation=2, steps=4, activation_checkpointing={})
+        blocks = {"NCCL_COMM_BLOCKING": str(stage % 2)}
+        cpu, cuda = on_both(s, "stage%d" % stage, {**env, **blocks}, world=2, stage=stage, accumulation=2, steps=4, activation_checkpointing={})
         training.close(cuda, cpu, 1e-4, "two ranks, stage %d" % stage)
 
 
@@ -243,8 +244,8 @@ def kept(s):
 
 @training.story
 def a_peer_killed(s):
-    """of two ranks with a GPU each one is killed with -9: the other is told by the watchdog, and the job goes on"""
-    env = gpus(2)
+    """of two ranks with a GPU each one is killed with -9: the other, whose communicators block, is told by the watchdog, and the job goes on"""
+    env = {**gpus(2), "NCCL_COMM_BLOCKING": "1"}
     c = s.config("killed.json", steps=12, stage=3, device="cuda", save_every=2, save_dir=s.path("ckpt"), vault="off", **SIZE)
     program = s.start(c, world=2, dtrun=("--max-restarts", "1"), env=env)
     training.wait_for(lambda: os.path.exists(s.path("ckpt", "latest")), "a checkpoint")

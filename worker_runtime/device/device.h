@@ -98,6 +98,10 @@ struct dt_device_wish {
      * closes. */
     void (*say)(void *arg, const char *line);
     void *say_arg;
+    /* Tells WHY and ends the process: who calls the device is stuck in a call that nobody can end.
+     * From a thread of the device's. NULL: the device calls nothing that could hold it so. */
+    void (*give_up)(void *arg, const struct dt_err *why);
+    void *give_up_arg;
 };
 
 /* "auto": a GPU where one can be used, else the CPU, which then knows why it is not a GPU; "cuda":

@@ -137,7 +137,9 @@ ncclResult_t wait_for_peers(ncclComm *c)
 
 ncclResult_t begin(ncclComm *c, const ncclConfig_t *config)
 {
-    c->blocking = !config || config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking != 0;
+    if (config)
+        c->blocking = config->blocking != 0; /* not said is 1, too */
+    c->blocking = number_from("NCCL_COMM_BLOCKING", c->blocking) != 0;
     cudaEventCreateWithFlags(&c->last, cudaEventDisableTiming);
     if (c->blocking)
         return wait_for_peers(c);
@@ -379,6 +381,7 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int colour, int key, ncclComm_t *c
     ncclComm *c = new ncclComm();
     *comm = c;
     c->now = phase::SPLITTING;
+    c->blocking = parent->blocking;
     c->split = {parent->l, number, colour, key};
     return begin(c, config);
 }

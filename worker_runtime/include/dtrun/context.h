@@ -28,6 +28,11 @@ struct dt_context_options {
      * nobody reads. */
     void (*say)(void *arg, const char *line);
     void *say_arg;
+    /* Tells WHY and ends the process, from a thread of the library's: the one that trains is stuck
+     * in NCCL for a peer that will not come. Asked for where NCCL_COMM_BLOCKING is 1, which with
+     * NULL is not heeded. */
+    void (*give_up)(void *arg, const struct dt_err *why);
+    void *give_up_arg;
 };
 
 /* Reads the environment, opens the device, and meets the other ranks at MASTER_ADDR:MASTER_PORT.
