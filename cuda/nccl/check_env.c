@@ -24,6 +24,7 @@ static const struct variable variables[] = {
     {"NCCL_CROSS_NIC", "whether a ring may use different cards on different hosts"},
     {"NCCL_CUMEM_ENABLE", "1 takes memory by the cuMem calls, which NVLS and fast registration need"},
     {"NCCL_CUMEM_HOST_ENABLE", "1 takes memory of the host by the cuMem calls in place of /dev/shm"},
+    {"NCCL_CTA_POLICY", "how freely thread blocks are taken: 0, 1 sparingly, 2 none where copy engines will do"},
     {"NCCL_DEBUG", "how much NCCL says: VERSION, WARN, INFO, TRACE"},
     {"NCCL_DEBUG_FILE", "file for what NCCL says; %h is the host, %p the process"},
     {"NCCL_DEBUG_SUBSYS", "what NCCL_DEBUG=INFO speaks of: INIT, NET, COLL, ..."},

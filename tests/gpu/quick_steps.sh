@@ -403,6 +403,32 @@ step_nccl_pipeline() {
     says "two stages on this GPU by NCCL, losses apart: ${words%, }"
 }
 
+# small_sums NUMBER PORT BLOCKS: what many small all-reduces cost the host of one of two agents that share the GPU.
+small_sums() {
+    NCCL_HOSTID=quick-$1 NCCL_SOCKET_IFNAME=lo NCCL_COMM_BLOCKING=$3 ours "$dtrun" --nnodes 2 --node-rank "$1" --master-addr 127.0.0.1 \
+        --master-port "$2" --nproc-per-node 1 --no-python "$build/bench/gpu_allreduce" --calls "$([ -n "$mock" ] && echo 20 || echo 1000)"
+}
+
+# The same by communicators that block and by those that do not.
+step_nccl_blocking() {
+    local blocks port other rc us words=''
+    for blocks in 0 1; do
+        port=$(free_port)
+        small_sums 1 "$port" $blocks >"$work/sums-1" 2>&1 &
+        other=$!
+        small_sums 0 "$port" $blocks >"$work/sums-0"
+        rc=$?
+        wait $other || rc=$((rc ? rc : $?))
+        cat "$work"/sums-?
+        ended $rc "${words}NCCL_COMM_BLOCKING=$blocks ended with $rc"
+        us=$(cat "$work"/sums-? | number host_us)
+        [ -n "$us" ] || fail "${words}NCCL_COMM_BLOCKING=$blocks told no figure"
+        figure "blocking-$blocks-us" "$us"
+        words+="$us us with NCCL_COMM_BLOCKING=$blocks, "
+    done
+    says "the host's time of a small all-reduce: ${words%, }"
+}
+
 # worker_of PID: the pid of a dtrun-train below it.
 worker_of() {
     local pid above

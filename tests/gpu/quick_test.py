@@ -170,13 +170,14 @@ def time_is_kept(b, _):
 
 def steps_on_the_mock(b, _):
     out = b.new_out()
-    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,test-cudnn,cudnn-attention,torch-attention,nccl-one-gpu,nccl-pipeline,comeback,sanitize-rows")
+    b.run(0, "--out", out, "--only", "facts,plugin,test-kit,golden-llama,kernels-copy,test-cudnn,cudnn-attention,torch-attention,nccl-one-gpu,nccl-pipeline,nccl-blocking,comeback,sanitize-rows")
     told = ends(out)
     expect(told["plugin"][1], "products and memory are well")
     expect(told["golden-llama"][1], "float: loss ", "bf16: loss ", "graphs: same bits", "tensors at most")
     expect(told["kernels-copy"][1], "copy ", "GB/s")
     expect(told["nccl-one-gpu"][1], "two ranks on this GPU by NCCL", "stage 3")
     expect(told["nccl-pipeline"][1], "two stages on this GPU by NCCL", "1f1b", "gpipe")
+    expect(told["nccl-blocking"][1], "the host's time of a small all-reduce: ", "us with NCCL_COMM_BLOCKING=0", "us with NCCL_COMM_BLOCKING=1")
     expect(told["comeback"][1], "back at step", "all 12 losses have the same bits")
     expect(told["test-cudnn"][1], "4 well")
     expect(told["cudnn-attention"][1], "dtrun's own kernels: a mock GPU has no cuDNN")
