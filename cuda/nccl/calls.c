@@ -43,6 +43,7 @@ static struct dt_nccl_calls linked = {
     .event_query = query,
     .stream_wait = cudaStreamWaitEvent,
     .stream_sync = cudaStreamSynchronize,
+    .clear = cudaMemsetAsync,
     .copy = cudaMemcpyAsync,
     .cuda_text = cudaGetErrorString,
     .cast = dt_cuda_cast,
@@ -60,6 +61,10 @@ static void look_up(void)
     *(void **)&linked.reg = dlsym(RTLD_DEFAULT, "ncclCommRegister");
     *(void **)&linked.unreg = dlsym(RTLD_DEFAULT, "ncclCommDeregister");
     *(void **)&linked.all_to_all = dlsym(RTLD_DEFAULT, "ncclAlltoAll");
+    *(void **)&linked.mem_alloc = dlsym(RTLD_DEFAULT, "ncclMemAlloc");
+    *(void **)&linked.mem_free = dlsym(RTLD_DEFAULT, "ncclMemFree");
+    *(void **)&linked.window = dlsym(RTLD_DEFAULT, "ncclCommWindowRegister");
+    *(void **)&linked.unwindow = dlsym(RTLD_DEFAULT, "ncclCommWindowDeregister");
 }
 
 const struct dt_nccl_calls *dt_nccl_linked(void)

@@ -40,6 +40,11 @@ struct dt_nccl_calls {
     ncclResult_t (*unreg)(ncclComm_t comm, void *handle);
     ncclResult_t (*all_to_all)(const void *send, void *recv, size_t count, ncclDataType_t type,
                                ncclComm_t comm, cudaStream_t s);
+    /* Windows, since 2.27; headers that are older do not know the type. */
+    ncclResult_t (*mem_alloc)(void **at, size_t bytes);
+    ncclResult_t (*mem_free)(void *at);
+    ncclResult_t (*window)(ncclComm_t comm, void *at, size_t bytes, void **window, int flags);
+    ncclResult_t (*unwindow)(ncclComm_t comm, void *window);
 
     cudaError_t (*set_device)(int ordinal);
     cudaError_t (*event_create)(cudaEvent_t *e, unsigned flags);
@@ -48,6 +53,7 @@ struct dt_nccl_calls {
     cudaError_t (*event_query)(cudaEvent_t e);
     cudaError_t (*stream_wait)(cudaStream_t s, cudaEvent_t e, unsigned flags);
     cudaError_t (*stream_sync)(cudaStream_t s);
+    cudaError_t (*clear)(void *at, int byte, size_t bytes, cudaStream_t s);
     cudaError_t (*copy)(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                         cudaStream_t s);
     const char *(*cuda_text)(cudaError_t e);
@@ -70,6 +76,9 @@ enum { DT_NCCL_OLDEST = 21900 };
  * GPUs of a host reach into each other's, and says itself that this may hang, and crash when it is
  * aborted; since then it takes such memory for network cards only. */
 enum { DT_NCCL_REGISTERS_WELL = 22500 };
+
+/* NCCL_WIN_COLL_SYMMETRIC: all ranks make a window of as many bytes, at one offset. */
+enum { DT_NCCL_SYMMETRIC = 1 };
 
 /* Those of the libraries this one is linked with. */
 const struct dt_nccl_calls *dt_nccl_linked(void);

@@ -15,6 +15,7 @@ struct dt_nccl {
     /* From here on only where CONNECTED: a group of one has no communicator, unless NCCL split it
      * off a larger one. */
     bool connected, watching;
+    bool windows; /* memory lent is of NCCL's, and a window */
     struct dt_comm comm;
     struct dt_flights flights;
     struct dt_peers peers;
@@ -53,8 +54,10 @@ void *dt_nccl_alloc(void *b, size_t bytes, enum dt_coll_memory memory, struct dt
 void dt_nccl_release(void *b, void *memory);
 void dt_nccl_release_all(struct dt_nccl *n);
 /* Makes the block that AT lies in, if it is one of ours, known to NCCL, which then moves it without
- * a copy between GPUs and cards that can. Inside the communicator. */
-void dt_nccl_show(struct dt_nccl *n, ncclComm_t comm, const void *at);
+ * a copy between GPUs and cards that can. Before all ranks' next call with it. */
+int dt_nccl_show(struct dt_nccl *n, const void *at, dt_ms deadline, struct dt_err *err);
+/* Whether NCCL and the user allow for windows. */
+bool dt_nccl_has_windows(const struct dt_nccl *n);
 /* Takes that back; before the communicator ends, and behind dt_nccl_rest(). */
 void dt_nccl_hide_all(struct dt_nccl *n);
 

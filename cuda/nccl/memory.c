@@ -2,18 +2,54 @@
 /* Memory that a group lends is the device's. Only that is registered with NCCL, and not whatever is
  * handed to a collective: of other memory nobody says here when it goes. An NCCL that cannot or
  * does not want to is no error: it copies then. Two rules of NCCL's: what one rank has registered
- * in a call, all have; and what is taken back, no work that began still uses. */
+ * in a call, all have; and what is taken back, no work that began still uses.
+ *
+ * Windows, where they are asked for, are memory of NCCL's own, which GPUs of a host can map. To
+ * make one is a collective. So a rank that cannot fails, and does not take other memory, for which
+ * the others would wait. */
 #include "cuda/nccl/inside.h"
 
+#include "cuda/nccl/hints.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 struct block {
     struct dt_node in_group;
     char *at;
     size_t bytes;
     bool shown; /* was tried */
-    void *registered;
+    void *registered, *window;
 };
+
+static int take(struct dt_nccl *n, struct block *block, struct dt_err *err)
+{
+    if (!n->windows) {
+        block->at = dt_device_alloc(&n->cuda->device, block->bytes, "collective buffers", err);
+        return block->at ? 0 : -1;
+    }
+    void *at = NULL;
+    ncclResult_t r = n->calls->mem_alloc(&at, block->bytes ? block->bytes : 1);
+    block->at = at;
+    if (r != ncclSuccess)
+        return dt_nccl_fail(n->calls, r, "memory for collective buffers", err);
+    cudaError_t e = n->calls->clear(at, 0, block->bytes, n->cuda->stream.compute);
+    return e == cudaSuccess ? 0 : dt_cuda_fail(e, "clearing collective buffers", err);
+}
+
+/* The device's memory goes in the order of its streams, NCCL's at once. */
+static void give(struct dt_nccl *n, struct block *block)
+{
+    if (!n->windows) {
+        dt_device_free(&n->cuda->device, block->at);
+    } else if (block->at) {
+        n->calls->stream_sync(n->cuda->stream.compute);
+        n->calls->stream_sync(n->cuda->gather);
+        n->calls->stream_sync(n->cuda->reduce);
+        n->calls->mem_free(block->at);
+    }
+    free(block);
+}
 
 void *dt_nccl_alloc(void *b, size_t bytes, enum dt_coll_memory memory, struct dt_err *err)
 {
@@ -24,12 +60,12 @@ void *dt_nccl_alloc(void *b, size_t bytes, enum dt_coll_memory memory, struct dt
         dt_err_set(err, DT_E_MEMORY, "no memory for a list of buffers");
         return NULL;
     }
-    block->at = dt_device_alloc(&n->cuda->device, bytes, "collective buffers", err);
-    if (!block->at) {
-        free(block);
+    block->bytes = bytes;
+    dt_nccl_choose_gpu(n);
+    if (take(n, block, err) < 0) {
+        give(n, block);
         return NULL;
     }
-    block->bytes = bytes;
     dt_list_append(&n->blocks, &block->in_group);
     return block->at;
 }
@@ -52,23 +88,54 @@ static bool registers_well(const struct dt_nccl *n)
            version >= DT_NCCL_REGISTERS_WELL;
 }
 
-void dt_nccl_show(struct dt_nccl *n, ncclComm_t comm, const void *at)
+bool dt_nccl_has_windows(const struct dt_nccl *n)
 {
-    struct block *block = at ? find(n, at) : NULL;
-    if (!block || block->shown)
-        return;
-    block->shown = true;
-    if (!registers_well(n))
-        return;
+    const struct dt_nccl_calls *c = n->calls;
+    const char *wish = getenv("DTRUN_NCCL_WINDOWS");
+    return wish && strcmp(wish, "1") == 0 && c->mem_alloc && c->mem_free && c->window &&
+           c->unwindow;
+}
+
+/* Says that it is done when it has begun, in a communicator that does not block. */
+static ncclResult_t make_window(struct dt_nccl *n, ncclComm_t comm, struct block *block)
+{
+    ncclResult_t r =
+        n->calls->window(comm, block->at, block->bytes, &block->window, DT_NCCL_SYMMETRIC);
+    return r == ncclSuccess ? ncclInProgress : r;
+}
+
+static void enlist(struct dt_nccl *n, ncclComm_t comm, struct block *block)
+{
     if (n->calls->reg(comm, block->at, block->bytes, &block->registered) != ncclSuccess)
         block->registered = NULL;
+}
+
+int dt_nccl_show(struct dt_nccl *n, const void *at, dt_ms deadline, struct dt_err *err)
+{
+    struct block *block = at ? find(n, at) : NULL;
+    ncclResult_t r = ncclSuccess;
+    if (!block || block->shown)
+        return 0;
+    block->shown = true;
+    if (!n->windows && !registers_well(n))
+        return 0;
+    ncclComm_t comm = dt_comm_enter(&n->comm, err);
+    if (!comm)
+        return -1;
+    if (n->windows)
+        r = make_window(n, comm, block);
+    else
+        enlist(n, comm, block);
+    return dt_comm_leave(&n->comm, r, "making a buffer known", deadline, err);
 }
 
 static void hide(struct dt_nccl *n, ncclComm_t comm, struct block *block)
 {
     if (block->registered)
         n->calls->unreg(comm, block->registered);
-    block->registered = NULL;
+    if (block->window)
+        n->calls->unwindow(comm, block->window);
+    block->registered = block->window = NULL;
 }
 
 /* A communicator that never connected has no registrations, an aborted one has forgotten them. */
@@ -96,16 +163,15 @@ void dt_nccl_release(void *b, void *memory)
     struct block *block = find(n, memory);
     if (!block)
         return;
-    if (block->registered) {
-        dt_nccl_choose_gpu(n);
+    dt_nccl_choose_gpu(n);
+    if (block->registered || block->window) {
         ncclComm_t comm = comes_to_rest(n) ? enter_to_hide(n) : NULL;
         if (comm)
             hide(n, comm, block);
         leave(n, comm);
     }
     dt_list_remove(&block->in_group);
-    dt_device_free(&n->cuda->device, block->at);
-    free(block);
+    give(n, block);
 }
 
 void dt_nccl_hide_all(struct dt_nccl *n)
@@ -120,9 +186,6 @@ void dt_nccl_hide_all(struct dt_nccl *n)
 void dt_nccl_release_all(struct dt_nccl *n)
 {
     struct dt_node *node;
-    while ((node = dt_list_pop(&n->blocks))) {
-        struct block *block = dt_container_of(node, struct block, in_group);
-        dt_device_free(&n->cuda->device, block->at);
-        free(block);
-    }
+    while ((node = dt_list_pop(&n->blocks)))
+        give(n, dt_container_of(node, struct block, in_group));
 }

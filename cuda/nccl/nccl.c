@@ -212,6 +212,7 @@ static int open_connected(struct dt_nccl *n, const struct dt_coll_group *g, stru
         return -1;
     dt_flights_init(&n->flights, n->calls);
     n->connected = true;
+    n->windows = dt_nccl_has_windows(n);
     if (dt_peers_open(&n->peers, g, err) < 0 || watch(n, g->timeout, err) < 0)
         return -1;
     cudaError_t e = dt_nccl_choose_gpu(n);

@@ -206,12 +206,13 @@ static int begin(struct dt_nccl *n, struct dt_flight *f, struct dt_err *err)
 
 static int give_to_nccl(struct dt_nccl *n, const struct task *t, cudaStream_t s, struct dt_err *err)
 {
+    dt_ms deadline = deadline_of(n);
+    if (dt_nccl_show(n, t->send, deadline, err) < 0 || dt_nccl_show(n, t->recv, deadline, err) < 0)
+        return -1;
     ncclComm_t comm = dt_comm_enter(&n->comm, err);
     if (!comm)
         return -1;
-    dt_nccl_show(n, comm, t->send);
-    dt_nccl_show(n, comm, t->recv);
-    return dt_comm_leave(&n->comm, run(n, t, comm, s), "starting it", deadline_of(n), err);
+    return dt_comm_leave(&n->comm, run(n, t, comm, s), "starting it", deadline, err);
 }
 
 static int launch(struct dt_nccl *n, struct dt_coll_handle *h, struct dt_err *err)

@@ -171,6 +171,7 @@ static ncclResult_t fake_abort(ncclComm_t comm)
 static ncclResult_t answer(const char *what)
 {
     say(what);
+    must(fake.polls == 0); /* NCCL refuses what comes before it has done the last thing */
     come_back();
     return fake.call;
 }
@@ -269,6 +270,43 @@ static ncclResult_t fake_unreg(ncclComm_t comm, void *handle)
     return ncclSuccess;
 }
 
+static ncclResult_t fake_mem_alloc(void **at, size_t bytes)
+{
+    if (fake.mem_alloc != ncclSuccess)
+        return fake.mem_alloc;
+    fake.lent++;
+    *at = malloc(bytes);
+    return ncclSuccess;
+}
+
+static ncclResult_t fake_mem_free(void *at)
+{
+    must(at && fake.windows < fake.lent); /* what goes is no window any more */
+    fake.lent--;
+    free(at);
+    return ncclSuccess;
+}
+
+/* It is there when the communicator says that nothing is in progress. */
+static ncclResult_t fake_window(ncclComm_t comm, void *at, size_t bytes, void **window, int flags)
+{
+    must(comm && at && bytes > 0 && flags == DT_NCCL_SYMMETRIC && fake.polls == 0);
+    say("window");
+    if (fake.window != ncclSuccess)
+        return fake.window;
+    fake.windows++;
+    fake.polls = 3;
+    *window = at;
+    return ncclSuccess;
+}
+
+static ncclResult_t fake_unwindow(ncclComm_t comm, void *window)
+{
+    must(comm && window && !fake.hang);
+    fake.windows--;
+    return ncclSuccess;
+}
+
 static ncclResult_t fake_all_to_all(const void *send, void *recv, size_t count, ncclDataType_t type,
                                     ncclComm_t comm, cudaStream_t s)
 {
@@ -324,6 +362,13 @@ static cudaError_t fake_stream_sync(cudaStream_t s)
     return cudaSuccess;
 }
 
+static cudaError_t fake_clear(void *at, int byte, size_t bytes, cudaStream_t s)
+{
+    must(s == stream(0));
+    memset(at, byte, bytes);
+    return cudaSuccess;
+}
+
 static cudaError_t fake_copy_bytes(void *to, const void *from, size_t bytes,
                                    enum cudaMemcpyKind kind, cudaStream_t s)
 {
@@ -369,6 +414,10 @@ static const struct dt_nccl_calls all = {
     .reg = fake_reg,
     .unreg = fake_unreg,
     .all_to_all = fake_all_to_all,
+    .mem_alloc = fake_mem_alloc,
+    .mem_free = fake_mem_free,
+    .window = fake_window,
+    .unwindow = fake_unwindow,
     .set_device = fake_set_device,
     .event_create = fake_event_create,
     .event_destroy = fake_event_destroy,
@@ -376,6 +425,7 @@ static const struct dt_nccl_calls all = {
     .event_query = fake_event_query,
     .stream_wait = fake_stream_wait,
     .stream_sync = fake_stream_sync,
+    .clear = fake_clear,
     .copy = fake_copy_bytes,
     .cuda_text = fake_cuda_text,
     .cast = fake_cast,

@@ -13,7 +13,7 @@
 
 struct fake {
     /* What calls answer. */
-    ncclResult_t version, unique_id, init, call, finalize, split;
+    ncclResult_t version, unique_id, init, call, finalize, split, mem_alloc, window;
     int version_is;
     _Atomic int polls; /* so often async_error() says "in progress" first; then this: */
     _Atomic int async;
@@ -24,6 +24,7 @@ struct fake {
     atomic_bool round_over;
     /* What has happened. */
     _Atomic int comms, events, blocks, registered; /* that there are */
+    _Atomic int lent, windows;                     /* of NCCL's memory, and on it */
     _Atomic int inits, finalizes, destroys, aborts, asked;
     char log[2000]; /* names of calls, each with a blank behind it */
     pthread_mutex_t lock;
@@ -56,6 +57,8 @@ void fake_gpu(struct dt_cuda *c);
         CHECK_EQ(fake.events, 0);                                                                  \
         CHECK_EQ(fake.blocks, 0);                                                                  \
         CHECK_EQ(fake.registered, 0);                                                              \
+        CHECK_EQ(fake.lent, 0);                                                                    \
+        CHECK_EQ(fake.windows, 0);                                                                 \
     } while (0)
 
 #endif

@@ -335,6 +335,64 @@ GROUP_STORY(an_nccl_that_does_not_register_well_is_not_asked_to)
     dt_cuda_nccl.close(n);
 }
 
+GROUP_STORY(windows_are_made_before_the_first_call_and_taken_back_before_their_memory)
+{
+    struct dt_err err = {0};
+    setenv("DTRUN_NCCL_WINDOWS", "1", 1);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
+    char *one = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    char *two = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    CHECK_EQ(fake.lent, 2);
+    CHECK_EQ(one[63], 0);
+    forget_log();
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(
+            run(n, (struct dt_coll_call){DT_ALL_GATHER, one + 8, two, 2, DT_F32, DT_SUM, 0}, &err),
+            err);
+    CHECK_STR(fake.log, "gather-waits window window all-gather compute-waits "
+                        "gather-waits all-gather compute-waits ");
+    CHECK_EQ(fake.registered, 0);
+    dt_cuda_nccl.release(n, one);
+    CHECK_EQ(fake.lent, 1);
+    CHECK_EQ(fake.windows, 1);
+    dt_cuda_nccl.close(n);
+    unsetenv("DTRUN_NCCL_WINDOWS");
+}
+
+GROUP_STORY(a_window_that_cannot_be_made_is_an_error)
+{
+    struct dt_err err = {0};
+    setenv("DTRUN_NCCL_WINDOWS", "1", 1);
+    struct dt_nccl *n = scene_rank(s, 2, 0);
+    fake.mem_alloc = ncclUnhandledCudaError;
+    CHECK_FAIL(dt_cuda_nccl.alloc(n, 64, DT_OWN, &err) ? 0 : -1, err,
+               "memory for collective buffers: NCCL says");
+    fake.mem_alloc = ncclSuccess;
+    char *at = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    fake.window = ncclInvalidArgument;
+    CHECK_FAIL(run(n, (struct dt_coll_call){DT_ALL_REDUCE, at, at, 2, DT_F32, DT_SUM, 0}, &err),
+               err, "making a buffer known: NCCL says");
+    dt_cuda_nccl.close(n);
+    unsetenv("DTRUN_NCCL_WINDOWS");
+}
+
+GROUP_STORY(an_nccl_without_windows_lends_what_it_lent_before)
+{
+    struct dt_err err = {0};
+    struct dt_nccl_calls calls = fake_copy();
+    struct dt_coll_group g = scene_group(s, 2, 0);
+    calls.window = NULL;
+    setenv("DTRUN_NCCL_WINDOWS", "1", 1);
+    struct dt_nccl *n = dt_nccl_open(&calls, &g, &s->meeting->table, &err);
+    CHECK_OK(n ? 0 : -1, err);
+    char *at = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
+    CHECK_OK(run(n, (struct dt_coll_call){DT_ALL_REDUCE, at, at, 2, DT_F32, DT_SUM, 0}, &err), err);
+    CHECK_EQ(fake.lent, 0);
+    CHECK_EQ(fake.registered, 1);
+    dt_cuda_nccl.close(n);
+    unsetenv("DTRUN_NCCL_WINDOWS");
+}
+
 GROUP_STORY(a_call_that_cuda_refuses_leaves_nothing)
 {
     struct dt_err err = {0};

@@ -171,11 +171,11 @@ def graphs(s):
 
 @training.story
 def ranks(s):
-    """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps; blocking and not"""
+    """two ranks with a GPU each, at every stage: the losses of two ranks on a CPU; and prefetch, recomputing, 2 micro-steps; blocking and not, windows and not"""
     env = gpus(2)
     for stage in (0, 1, 2, 3):
-        blocks = {"NCCL_COMM_BLOCKING": str(stage % 2)}
-        cpu, cuda = on_both(s, "stage%d" % stage, {**env, **blocks}, world=2, stage=stage, accumulation=2, steps=4, activation_checkpointing={})
+        nccl = {"NCCL_COMM_BLOCKING": str(stage % 2), "DTRUN_NCCL_WINDOWS": str(stage // 2)}
+        cpu, cuda = on_both(s, "stage%d" % stage, {**env, **nccl}, world=2, stage=stage, accumulation=2, steps=4, activation_checkpointing={})
         training.close(cuda, cpu, 1e-4, "two ranks, stage %d" % stage)
 
 

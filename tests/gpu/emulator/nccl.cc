@@ -259,7 +259,7 @@ ncclResult_t enqueue(ncclComm_t c, const std::vector<call> &calls)
 
 ncclResult_t make(ncclComm_t c, cudaStream_t stream, std::function<void(transfer &)> plan)
 {
-    if (c->now != phase::READY)
+    if (c->now != phase::READY || c->polls > 0)
         return fail(c, ncclInvalidUsage, "the group is not ready, or was finalized");
     group.push_back({c, stream, std::move(plan)});
     if (group_depth > 0)
@@ -445,6 +445,22 @@ ncclResult_t ncclCommRegister(const ncclComm_t c, void *at, size_t bytes, void *
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t, void *)
+{
+    return ncclSuccess;
+}
+
+/* Of all ranks, but nothing here waits for them: what they agree about is real NCCL's to check. */
+ncclResult_t ncclCommWindowRegister(ncclComm_t c, void *at, size_t bytes, ncclWindow_t *window,
+                                    int flags)
+{
+    *window = reinterpret_cast<ncclWindow_t>(at);
+    if (flags != NCCL_WIN_COLL_SYMMETRIC || !fits(c, at, bytes))
+        return ncclInvalidArgument;
+    c->polls = c->blocking ? 0 : number_from("DT_EMULATOR_NCCL_POLLS", 2);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t)
 {
     return ncclSuccess;
 }
