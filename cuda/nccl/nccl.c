@@ -303,6 +303,12 @@ static bool nccl_shares_all(void *b)
     return false;
 }
 
+static bool nccl_lends_better(void *b)
+{
+    const struct dt_nccl *n = b;
+    return n->windows;
+}
+
 static void nccl_abort(void *b)
 {
     struct dt_nccl *n = b;
@@ -321,6 +327,7 @@ const struct dt_coll_backend dt_cuda_nccl = {
     .alloc = dt_nccl_alloc,
     .release = dt_nccl_release,
     .shares_all = nccl_shares_all,
+    .lends_better = nccl_lends_better,
     .abort = nccl_abort,
     .close = nccl_close,
 };

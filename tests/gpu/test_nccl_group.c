@@ -343,6 +343,7 @@ GROUP_STORY(windows_are_made_before_the_first_call_and_taken_back_before_their_m
     char *one = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     char *two = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     CHECK_EQ(fake.lent, 2);
+    CHECK(dt_cuda_nccl.lends_better(n)); /* parameters come from there too */
     CHECK_EQ(one[63], 0);
     forget_log();
     for (int i = 0; i < 2; i++)
@@ -388,6 +389,7 @@ GROUP_STORY(an_nccl_without_windows_lends_what_it_lent_before)
     char *at = dt_cuda_nccl.alloc(n, 64, DT_OWN, &err);
     CHECK_OK(run(n, (struct dt_coll_call){DT_ALL_REDUCE, at, at, 2, DT_F32, DT_SUM, 0}, &err), err);
     CHECK_EQ(fake.lent, 0);
+    CHECK(!dt_cuda_nccl.lends_better(n));
     CHECK_EQ(fake.registered, 1);
     dt_cuda_nccl.close(n);
     unsetenv("DTRUN_NCCL_WINDOWS");

@@ -51,6 +51,9 @@ struct dt_coll_backend {
     void *(*alloc)(void *b, size_t bytes, enum dt_coll_memory memory, struct dt_err *err);
     void (*release)(void *b, void *memory);
     bool (*shares_all)(void *b);
+    /* Of a device's: whether it moves what it lends better than other memory of the device. NULL:
+     * it does not. */
+    bool (*lends_better)(void *b);
     void (*abort)(void *b);
     void (*close)(void *b);
 };
@@ -65,6 +68,8 @@ extern const struct dt_coll_backend dt_coll_hosts;
  * and all others get(), as often and in one order. */
 struct dt_coll *dt_coll_beside(struct dt_coll *host, const struct dt_coll_backend *backend,
                                struct dt_device *device, struct dt_err *err);
+
+bool dt_coll_lends_better(const struct dt_coll *c);
 
 /* The group of all of G by the backend that fits its members; M outlives it. */
 struct dt_coll *dt_coll_open(const struct dt_coll_group *g, struct dt_meeting *m,

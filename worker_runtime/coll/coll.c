@@ -24,6 +24,11 @@ int dt_coll_size(const struct dt_coll *c)
     return c->group.size;
 }
 
+bool dt_coll_lends_better(const struct dt_coll *c)
+{
+    return c->backend->lends_better && c->backend->lends_better(c->state);
+}
+
 bool dt_coll_shares_all(const struct dt_coll *c)
 {
     return c->backend->shares_all(c->state);

@@ -2,8 +2,17 @@
 /* Memory of what is kept between steps, and who has which part of it. */
 #include <string.h>
 
+#include "worker_runtime/coll/backend.h"
 #include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
+
+/* A device has its own memory for what collectives use, unless they lend some that is better. */
+static enum dt_row_memory where(const struct dt_zero *z, enum dt_row_memory wish)
+{
+    if (!z->device->coll || wish == DT_ROW_HOME || wish == DT_ROW_DEVICE)
+        return wish;
+    return dt_coll_lends_better(z->coll) ? DT_ROW_OWN : DT_ROW_DEVICE;
+}
 
 int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sharded,
                 enum dt_row_memory memory, const char *what, struct dt_err *err)
@@ -11,13 +20,14 @@ int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sh
     size_t elements = sharded ? z->layout.shard : z->layout.padded;
     r->elem = dt_dtype_size(type);
     r->bytes = elements * r->elem;
-    r->memory = z->device->coll && memory != DT_ROW_HOME ? DT_ROW_DEVICE : memory;
+    r->memory = where(z, memory);
     r->sharded = sharded;
     if (r->memory == DT_ROW_DEVICE || r->memory == DT_ROW_HOME)
         r->at =
             dt_device_alloc(r->memory == DT_ROW_HOME ? z->home : z->device, r->bytes, what, err);
     else
-        r->at = dt_coll_alloc(z->coll, r->bytes, memory == DT_ROW_SHARED ? DT_SHARED : DT_OWN, err);
+        r->at =
+            dt_coll_alloc(z->coll, r->bytes, r->memory == DT_ROW_SHARED ? DT_SHARED : DT_OWN, err);
     return r->at ? 0 : dt_err_wrap(err, "%s of %zu elements", what, elements);
 }
 

@@ -45,7 +45,8 @@ struct dt_zero_stage {
 extern const struct dt_zero_stage dt_zero_stage0, dt_zero_stage1, dt_zero_stage2, dt_zero_stage3;
 
 /* A GPU shares no memory with another, and its collectives take any memory of its own: there OWN
- * and SHARED are as DEVICE. HOME is where the optimizer is: the same device, or the CPU beside it.
+ * and SHARED are as DEVICE, and both as OWN where its collectives lend better. HOME is where the
+ * optimizer is: the same device, or the CPU beside it.
  */
 enum dt_row_memory { DT_ROW_DEVICE, DT_ROW_HOME, DT_ROW_OWN, DT_ROW_SHARED };
 
