@@ -70,7 +70,8 @@ __device__ static void soften(struct gathered<N::COLUMNS> *g, float (&s)[DT_PLAI
 }
 
 template <class N, class E>
-__device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query, size_t head,
+__device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query,
+                              const struct dt_attention_block &mine,
                               const struct dt_attention_task &t)
 {
     struct dt_plain_thread at;
@@ -82,10 +83,11 @@ __device__ static void finish(struct gathered<N::COLUMNS> *g, E *out, int query,
             g->out[i][c] /= sum;
         int row = query + at.row + i;
         if (at.column == 0 && row < t.positions)
-            dt_attention_logsum(t, head)[row] = g->largest[i] / DT_LOG2_E + logf(sum);
+            dt_attention_logsum(t, mine.sequence, mine.head)[row] =
+                g->largest[i] / DT_LOG2_E + logf(sum);
     }
-    dt_plain_store(dt_attention_head(out, t, t.a.out_stride, head), t.a.out_stride, query,
-                   t.positions, g->out, t);
+    dt_plain_store(dt_attention_head(out, t, t.a.out_stride, mine.sequence, mine.head),
+                   t.a.out_stride, query, t.positions, g->out, t);
 }
 
 template <class E, class N>
@@ -94,16 +96,17 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
 {
     DT_SHARED_DYNAMIC(float, q);
     float *k = q + DT_PLAIN_ROWS * t.pitch, *v = k + N::STREAM * t.pitch;
-    size_t head = blockIdx.x % t.heads, group = static_cast<size_t>(t.group);
-    int query = dt_attention_tile(t, blockIdx.x / t.heads, DT_PLAIN_ROWS);
-    const E *keys = dt_attention_k<E>(t, head / group);
-    const E *values = dt_attention_v<E>(t, head / group);
-    struct dt_attention_past<true> past(t, head);
+    struct dt_attention_block mine(t);
+    int query = dt_attention_tile(t, mine.tile, DT_PLAIN_ROWS), kv = mine.head / t.group;
+    const E *keys = dt_attention_k<E>(t, mine.sequence, kv);
+    const E *values = dt_attention_v<E>(t, mine.sequence, kv);
+    struct dt_attention_past<true> past(t, mine.sequence);
     struct gathered<N::COLUMNS> g = {
     };
     for (float &x : g.largest)
         x = -INFINITY;
-    dt_plain_load(q, DT_PLAIN_ROWS, dt_attention_q<E>(t, head), t.a.q_stride, query, t);
+    dt_plain_load(q, DT_PLAIN_ROWS, dt_attention_q<E>(t, mine.sequence, mine.head), t.a.q_stride,
+                  query, t);
     for (int key = past.begin(query) / N::STREAM * N::STREAM;
          key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
         float s[DT_PLAIN_DOWN][N::ACROSS];
@@ -116,14 +119,14 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         soften<N>(&g, s, query, key, past, t.factor);
         dt_plain_weigh(g.out, s, v, t);
     }
-    finish<N>(&g, out, query, head, t);
+    finish<N>(&g, out, query, mine, t);
 }
 
 template <class E>
 static cudaError_t plain(const struct dt_attention_task &t, E *out, cudaStream_t s)
 {
     dim3 grid;
-    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_PLAIN_ROWS), t.heads);
+    cudaError_t e = dt_attention_grid(&grid, t, t.heads, dt_divide_up(t.a.queries, DT_PLAIN_ROWS));
     if (e != cudaSuccess)
         return e;
     return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
@@ -139,13 +142,26 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t, void *out,
 {
     dim3 grid;
     size_t shared = sizeof(dt_bf16) * (DT_FORWARD_ROWS + 2 * DT_FORWARD_KEYS) * D;
-    cudaError_t e = dt_attention_grid(&grid, dt_divide_up(t.a.queries, DT_FORWARD_ROWS), t.heads);
+    cudaError_t e =
+        dt_attention_grid(&grid, t, t.heads, dt_divide_up(t.a.queries, DT_FORWARD_ROWS));
     if (e != cudaSuccess)
         return e;
     return dt_attention_with_past(t, [&](auto limited) {
         return dt_launch(dt_attention_forward_mma<D, decltype(limited)::value>, grid,
                          dim3(DT_FORWARD_THREADS), shared, s, t, static_cast<dt_bf16 *>(out));
     });
+}
+
+static cudaError_t start(enum dt_dtype elem, const struct dt_attention_task &t, void *out,
+                         cudaStream_t s)
+{
+    const struct dt_attention *a = &t.a;
+    bool vectors = elem == DT_BF16 && a->cap <= 0 && dt_attention_vectors(a) && dt_aligned16(out);
+    if (vectors && a->head_dim == 64)
+        return on_tensor_cores<64>(t, out, s);
+    if (vectors && a->head_dim == 128)
+        return on_tensor_cores<128>(t, out, s);
+    return dt_with_elem(elem, [&](auto x) { return plain(t, static_cast<decltype(x) *>(out), s); });
 }
 
 cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attention *a, void *out,
@@ -155,13 +171,7 @@ cudaError_t dt_cuda_attention_forward(enum dt_dtype elem, const struct dt_attent
     if (a->batch == 0 || a->queries == 0)
         return cudaSuccess;
     cudaError_t e = dt_attention_begin(&t, a);
-    if (e != cudaSuccess)
-        return e;
-    bool vectors = elem == DT_BF16 && a->cap <= 0 && dt_attention_vectors(a) && dt_aligned16(out);
-    if (vectors && a->head_dim == 64)
-        return on_tensor_cores<64>(t, out, s->compute);
-    if (vectors && a->head_dim == 128)
-        return on_tensor_cores<128>(t, out, s->compute);
-    return dt_with_elem(
-        elem, [&](auto x) { return plain(t, static_cast<decltype(x) *>(out), s->compute); });
+    while (e == cudaSuccess && dt_attention_next(&t, SIZE_MAX))
+        e = start(elem, t, out, s->compute);
+    return e;
 }

@@ -4,8 +4,12 @@
  *
  * Every kernel has some rows of its own (queries, or keys on the way back to them), keeps them in
  * shared memory, and lets the other side's rows stream by in tiles; what exists of the T x T matrix
- * is one tile of it, in registers. A "head" is a query head of one sequence, counted over the whole
- * batch: b * heads + h; its key/value head is then head / group, counted alike.
+ * is one tile of it, in registers. A "head" is a query head, counted in its sequence; its key/value
+ * head is then head / group.
+ *
+ * A grid has a launch's heads across, its sequences down, and tiles in the third place: so nobody
+ * has to divide to know what is his, and blocks begin tile by tile, the same tile of all heads one
+ * behind the other.
  *
  * Queries may be a part of a sequence: rows of queries and keys alike are counted by their
  * positions in it, whatever stands first in memory.
@@ -37,25 +41,33 @@ struct dt_attention_task {
     int group;  /* query heads of a key/value head */
     int window; /* 0: none */
     int pitch;  /* of the plain kernels' tiles in shared memory: odd, against bank conflicts */
-    size_t first, heads; /* query heads of this launch; whole groups on the way back */
+    /* Of this launch: sequences, and of each so many query heads, from the first ones on. Whole
+     * groups on the way back; and all heads where there is more than one sequence. */
+    size_t first_sequence, sequences;
+    int first_head, heads;
     float scale, factor; /* of products of queries and keys; times log2(e) */
     float cap;           /* of these products, before they are scaled; 0: none */
-    /* On the way back: [heads][padded], of this launch's heads. */
+    /* On the way back: [sequences][heads][padded], of this launch's. */
     struct dt_attention_row *rows;
     size_t padded;
     /* And query heads, one behind the other, for which a block finds dk and dv. Less than a group:
-     * these are parts then, in floats, [heads / together][dk, dv][padded_keys][head_dim]. */
+     * these are parts then, in floats, [sequences][heads / together][dk,
+     * dv][padded_keys][head_dim]. */
     int together;
     float *parts;
     size_t padded_keys;
 };
+
+/* What a grid has down and in the third place, and so the most sequences of one launch, and tiles
+ * of a sequence; key/value heads take two each there (attention_backward_mma.cuh). */
+enum { DT_ATTENTION_DOWN = 65535, DT_ATTENTION_HEADS = DT_ATTENTION_DOWN / 2 };
 
 /* Of the host. Kernels count positions in int. */
 inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct dt_attention *a)
 {
     size_t end = a->first + a->queries;
     if (end > a->keys || a->keys > (1u << 30) || a->head_dim > DT_GPU_HEAD_DIM_MOST ||
-        a->heads % a->kv_heads != 0)
+        a->heads > DT_ATTENTION_HEADS || a->heads % a->kv_heads != 0)
         return cudaErrorInvalidValue;
     *t = {};
     t->a = *a;
@@ -66,7 +78,7 @@ inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct 
     t->head_dim = static_cast<int>(a->head_dim);
     t->pitch = t->head_dim | 1;
     t->group = static_cast<int>(a->heads / a->kv_heads);
-    t->heads = a->batch * a->heads;
+    t->heads = static_cast<int>(a->heads);
     t->scale =
         a->scale > 0 ? a->scale : static_cast<float>(1 / sqrt(static_cast<double>(a->head_dim)));
     t->factor = t->scale * DT_LOG2_E;
@@ -77,11 +89,34 @@ inline cudaError_t dt_attention_begin(struct dt_attention_task *t, const struct 
     return cudaSuccess;
 }
 
-inline cudaError_t dt_attention_grid(dim3 *grid, size_t tiles, size_t heads)
+/* The next launch, of at most MOST heads: the first one where T has just begun. False: there is
+ * none. */
+inline bool dt_attention_next(struct dt_attention_task *t, size_t most)
 {
-    if (heads > 0x7fffffffu / tiles)
+    constexpr size_t MOST_DOWN = DT_ATTENTION_DOWN;
+    size_t all = t->a.heads, down = most / all;
+    if (t->sequences > 0)
+        t->first_head += t->heads;
+    if (static_cast<size_t>(t->first_head) == all) {
+        t->first_head = 0;
+        t->first_sequence += t->sequences;
+    }
+    size_t sequences = t->a.batch - t->first_sequence;
+    size_t heads = all - static_cast<size_t>(t->first_head);
+    down = down < 1 ? 1 : down < MOST_DOWN ? down : MOST_DOWN;
+    t->sequences = sequences < down ? sequences : down;
+    t->heads = static_cast<int>(heads < most ? heads : most);
+    return t->sequences > 0;
+}
+
+/* Of a launch's sequences: UNITS across, a head or some of them each, and so many tiles. */
+inline cudaError_t dt_attention_grid(dim3 *grid, const struct dt_attention_task &t, int units,
+                                     size_t tiles)
+{
+    if (tiles > DT_ATTENTION_DOWN)
         return cudaErrorInvalidValue;
-    *grid = dim3(static_cast<unsigned>(tiles * heads));
+    *grid = dim3(static_cast<unsigned>(units), static_cast<unsigned>(t.sequences),
+                 static_cast<unsigned>(tiles));
     return cudaSuccess;
 }
 
@@ -92,46 +127,66 @@ inline bool dt_attention_vectors(const struct dt_attention *a)
            dt_aligned16(a->q, a->k, a->v);
 }
 
+/* What a block has: of a sequence, a query head, or TOGETHER of them from there on, which are one
+ * unit of the launch's. */
+struct dt_attention_block {
+    size_t sequence, unit;
+    int head, tile;
+
+    __device__ explicit dt_attention_block(const struct dt_attention_task &t, int together = 1)
+        : sequence(t.first_sequence + blockIdx.y),
+          unit(static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x),
+          head(t.first_head + static_cast<int>(blockIdx.x) * together),
+          tile(static_cast<int>(blockIdx.z))
+    {
+    }
+};
+
 /* Where position 0 of a query head is in an array whose rows are those of queries, or would be: the
  * first one there is may be further on. */
 template <class E>
 __device__ inline E *dt_attention_head(E *x, const struct dt_attention_task &t, size_t stride,
-                                       size_t head)
+                                       size_t sequence, int head)
 {
-    ptrdiff_t row = static_cast<ptrdiff_t>(head / t.a.heads * t.a.queries) - t.first_query;
-    return x + row * static_cast<ptrdiff_t>(stride) + head % t.a.heads * t.a.head_dim;
+    ptrdiff_t row = static_cast<ptrdiff_t>(sequence * t.a.queries) - t.first_query;
+    return x + row * static_cast<ptrdiff_t>(stride) + head * t.head_dim;
 }
 
 /* Position 0 of a key/value head, in an array whose rows are those of keys. */
 template <class E>
 __device__ inline E *dt_attention_kv_head(E *x, const struct dt_attention_task &t, size_t stride,
-                                          size_t kv)
+                                          size_t sequence, int kv)
 {
-    return x + kv / t.a.kv_heads * t.a.keys * stride + kv % t.a.kv_heads * t.a.head_dim;
+    return x + sequence * t.a.keys * stride + kv * t.head_dim;
 }
 
 template <class E>
-__device__ inline const E *dt_attention_q(const struct dt_attention_task &t, size_t head)
+__device__ inline const E *dt_attention_q(const struct dt_attention_task &t, size_t sequence,
+                                          int head)
 {
-    return dt_attention_head(static_cast<const E *>(t.a.q), t, t.a.q_stride, head);
+    return dt_attention_head(static_cast<const E *>(t.a.q), t, t.a.q_stride, sequence, head);
 }
 
 template <class E>
-__device__ inline const E *dt_attention_k(const struct dt_attention_task &t, size_t kv)
+__device__ inline const E *dt_attention_k(const struct dt_attention_task &t, size_t sequence,
+                                          int kv)
 {
-    return dt_attention_kv_head(static_cast<const E *>(t.a.k), t, t.a.k_stride, kv);
+    return dt_attention_kv_head(static_cast<const E *>(t.a.k), t, t.a.k_stride, sequence, kv);
 }
 
 template <class E>
-__device__ inline const E *dt_attention_v(const struct dt_attention_task &t, size_t kv)
+__device__ inline const E *dt_attention_v(const struct dt_attention_task &t, size_t sequence,
+                                          int kv)
 {
-    return dt_attention_kv_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, kv);
+    return dt_attention_kv_head(static_cast<const E *>(t.a.v), t, t.a.v_stride, sequence, kv);
 }
 
 /* Where the logsum of a head's query at position 0 is, or would be. */
-__device__ inline float *dt_attention_logsum(const struct dt_attention_task &t, size_t head)
+__device__ inline float *dt_attention_logsum(const struct dt_attention_task &t, size_t sequence,
+                                             int head)
 {
-    return t.a.logsum + static_cast<ptrdiff_t>(head * t.a.queries) - t.first_query;
+    size_t row = (sequence * t.a.heads + static_cast<size_t>(head)) * t.a.queries;
+    return t.a.logsum + static_cast<ptrdiff_t>(row) - t.first_query;
 }
 
 /* Where the note of the query at position 0 is, or would be, of a launch's head number N. */
@@ -142,10 +197,10 @@ __device__ inline struct dt_attention_row *dt_attention_notes(const struct dt_at
 }
 
 /* The first query of tile number TILE of ROWS, from the last one on. */
-__device__ inline int dt_attention_tile(const struct dt_attention_task &t, size_t tile, int rows)
+__device__ inline int dt_attention_tile(const struct dt_attention_task &t, int tile, int rows)
 {
     int last = (t.positions - t.first_query - 1) / rows;
-    return t.first_query + (last - static_cast<int>(tile)) * rows;
+    return t.first_query + (last - tile) * rows;
 }
 
 /* Where the keys of a sequence's queries begin: see dt_attention_begins(). Kernels that have all
@@ -155,12 +210,11 @@ template <bool LIMITED> struct dt_attention_past {
     const int32_t *documents; /* the sequence's */
     int window, last;         /* the last position, which those behind it are taken for */
 
-    /* HEAD: a query head's. */
-    __device__ dt_attention_past(const struct dt_attention_task &t, size_t head)
+    __device__ dt_attention_past(const struct dt_attention_task &t, size_t sequence)
         : documents(t.a.documents), window(t.window), last(t.positions - 1)
     {
         if (documents)
-            documents += head / t.a.heads * t.a.keys;
+            documents += sequence * t.a.keys;
     }
 
     __device__ int begin(int query) const

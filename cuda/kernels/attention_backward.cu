@@ -19,34 +19,43 @@
  * tensor cores 49 or 97. */
 #include "cuda/kernels/attention.cuh"
 #include "cuda/kernels/attention_backward_mma.cuh"
+#include "cuda/kernels/row.cuh"
 
-enum { NOTE_THREADS = 256 };
+/* Lanes that have a row together, and so rows of a block. */
+enum { NOTE_THREADS = 256, NOTE_LANES = 8, NOTE_ROWS = NOTE_THREADS / NOTE_LANES };
+static_assert(DT_ATTENTION_PAD % NOTE_ROWS == 0, "blocks have whole rows");
 
-/* A warp a row. */
-template <class E>
+/* Rows across, heads down. */
+template <class E, bool ALIGNED>
 __global__ void __launch_bounds__(NOTE_THREADS)
     note_rows(struct dt_attention_task t, const E *out, const E *dout)
 {
-    int lane = static_cast<int>(threadIdx.x) % DT_WARP;
-    size_t warps = static_cast<size_t>(gridDim.x) * (NOTE_THREADS / DT_WARP);
-    size_t warp =
-        static_cast<size_t>(blockIdx.x) * (NOTE_THREADS / DT_WARP) + threadIdx.x / DT_WARP;
-    for (size_t n = warp; n < t.heads * t.padded; n += warps) {
-        size_t head = t.first + n / t.padded, row = n % t.padded;
-        struct dt_attention_row note = {INFINITY, 0};
-        if (row < t.a.queries) {
-            size_t position = t.a.first + row, at = position * t.a.out_stride;
-            const E *x = dt_attention_head(out, t, t.a.out_stride, head);
-            const E *dx = dt_attention_head(dout, t, t.a.out_stride, head);
-            float sum = 0;
-            for (int d = lane; d < t.head_dim; d += DT_WARP)
-                sum += dt_to_float(x[at + d]) * dt_to_float(dx[at + d]);
-            note.average = dt_warp_sum(sum);
-            note.logsum = dt_attention_logsum(t, head)[position] * DT_LOG2_E;
-        }
-        if (lane == 0)
-            t.rows[n] = note;
+    constexpr int COUNT = dt_pack<E>::COUNT;
+    int lane = static_cast<int>(threadIdx.x) % NOTE_LANES;
+    size_t row = static_cast<size_t>(blockIdx.x) * NOTE_ROWS + threadIdx.x / NOTE_LANES;
+    size_t n = static_cast<size_t>(blockIdx.z) * gridDim.y + blockIdx.y;
+    size_t sequence = t.first_sequence + blockIdx.z, width = static_cast<size_t>(t.head_dim);
+    int head = t.first_head + static_cast<int>(blockIdx.y);
+    size_t position = t.a.first + row, at = position * t.a.out_stride;
+    const E *x = dt_attention_head(out, t, t.a.out_stride, sequence, head) + at;
+    const E *dx = dt_attention_head(dout, t, t.a.out_stride, sequence, head) + at;
+    bool real = row < t.a.queries;
+    float sum = 0;
+    for (size_t c = lane * COUNT; real && c < width; c += NOTE_LANES * COUNT) {
+        dt_pack<E> a = take<E, ALIGNED>(x, width, c), b = take<E, ALIGNED>(dx, width, c);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            sum = fmaf(dt_to_float(a.at[i]), dt_to_float(b.at[i]), sum);
     }
+#pragma unroll
+    for (int lanes = NOTE_LANES / 2; lanes > 0; lanes /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (lane > 0)
+        return;
+    struct dt_attention_row note = {INFINITY, 0};
+    if (real)
+        note = {dt_attention_logsum(t, sequence, head)[position] * DT_LOG2_E, sum};
+    t.rows[n * t.padded + row] = note;
 }
 
 /* p and then dscore of one query, whose keys begin at BEGIN, and key; beyond the last position a
@@ -81,16 +90,18 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     float *dx = q + DT_PLAIN_ROWS * t.pitch, *k = dx + DT_PLAIN_ROWS * t.pitch;
     float *v = k + N::STREAM * t.pitch;
     struct dt_plain_thread at;
-    size_t n = blockIdx.x % t.heads, head = t.first + n, kv = head / static_cast<size_t>(t.group);
-    int query = dt_attention_tile(t, blockIdx.x / t.heads, DT_PLAIN_ROWS);
-    const struct dt_attention_row *notes = dt_attention_notes(t, n) + query + at.row;
-    const E *rows = dt_attention_q<E>(t, head);
-    const E *keys = dt_attention_k<E>(t, kv);
-    const E *values = dt_attention_v<E>(t, kv);
-    struct dt_attention_past<true> past(t, head);
+    struct dt_attention_block mine(t);
+    size_t sequence = mine.sequence;
+    int head = mine.head, kv = head / t.group;
+    int query = dt_attention_tile(t, mine.tile, DT_PLAIN_ROWS);
+    const struct dt_attention_row *notes = dt_attention_notes(t, mine.unit) + query + at.row;
+    const E *rows = dt_attention_q<E>(t, sequence, head);
+    const E *keys = dt_attention_k<E>(t, sequence, kv);
+    const E *values = dt_attention_v<E>(t, sequence, kv);
+    struct dt_attention_past<true> past(t, sequence);
     float sum[DT_PLAIN_DOWN][N::COLUMNS] = {};
     dt_plain_load(q, DT_PLAIN_ROWS, rows, t.a.q_stride, query, t);
-    dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, head),
+    dt_plain_load(dx, DT_PLAIN_ROWS, dt_attention_head(dout, t, t.a.out_stride, sequence, head),
                   t.a.out_stride, query, t);
     for (int key = past.begin(query) / N::STREAM * N::STREAM;
          key < query + DT_PLAIN_ROWS && key < t.positions; key += N::STREAM) {
@@ -114,8 +125,8 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         dt_plain_weigh(sum, s, k, t);
     }
     scale_all(sum, t.scale);
-    dt_plain_store(dt_attention_head(dq, t, t.a.q_stride, head), t.a.q_stride, query, t.positions,
-                   sum, t);
+    dt_plain_store(dt_attention_head(dq, t, t.a.q_stride, sequence, head), t.a.q_stride, query,
+                   t.positions, sum, t);
 }
 
 /* A launch's key/value heads, counted as query heads are. */
@@ -127,19 +138,19 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
     float *v = k + DT_PLAIN_ROWS * t.pitch, *q = v + DT_PLAIN_ROWS * t.pitch;
     float *dx = q + N::STREAM * t.pitch;
     struct dt_plain_thread at;
-    size_t group = static_cast<size_t>(t.group), units = t.heads / group, n = blockIdx.x % units;
-    size_t kv = t.first / group + n;
-    int key = static_cast<int>(blockIdx.x / units) * DT_PLAIN_ROWS;
-    struct dt_attention_past<true> past(t, kv * group);
+    struct dt_attention_block mine(t, t.group);
+    size_t sequence = mine.sequence;
+    int kv = mine.head / t.group, key = mine.tile * DT_PLAIN_ROWS;
+    struct dt_attention_past<true> past(t, sequence);
     struct dt_attention_span seen(t, past, key, key + DT_PLAIN_ROWS - 1, N::STREAM);
     float dks[DT_PLAIN_DOWN][N::COLUMNS] = {}, dvs[DT_PLAIN_DOWN][N::COLUMNS] = {};
-    dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, kv), t.a.k_stride, key, t);
-    dt_plain_load(v, DT_PLAIN_ROWS, dt_attention_v<E>(t, kv), t.a.v_stride, key, t);
-    for (size_t h = 0; h < group; h++) {
-        size_t head = kv * group + h;
-        const E *rows = dt_attention_q<E>(t, head);
-        const E *drows = dt_attention_head(dout, t, t.a.out_stride, head);
-        const struct dt_attention_row *notes = dt_attention_notes(t, n * group + h);
+    dt_plain_load(k, DT_PLAIN_ROWS, dt_attention_k<E>(t, sequence, kv), t.a.k_stride, key, t);
+    dt_plain_load(v, DT_PLAIN_ROWS, dt_attention_v<E>(t, sequence, kv), t.a.v_stride, key, t);
+    for (int h = 0; h < t.group; h++) {
+        const E *rows = dt_attention_q<E>(t, sequence, mine.head + h);
+        const E *drows = dt_attention_head(dout, t, t.a.out_stride, sequence, mine.head + h);
+        const struct dt_attention_row *notes =
+            dt_attention_notes(t, mine.unit * static_cast<size_t>(t.group) + h);
         for (int query = seen.first; query < seen.end; query += N::STREAM) {
             float p[DT_PLAIN_DOWN][N::ACROSS], ds[DT_PLAIN_DOWN][N::ACROSS];
             __syncthreads(); /* the last tile has been read */
@@ -165,10 +176,10 @@ __global__ void __launch_bounds__(DT_PLAIN_THREADS, 1)
         }
     }
     scale_all(dks, t.scale);
-    dt_plain_store(dt_attention_kv_head(dk, t, t.a.k_stride, kv), t.a.k_stride, key, t.keys, dks,
-                   t);
-    dt_plain_store(dt_attention_kv_head(dv, t, t.a.v_stride, kv), t.a.v_stride, key, t.keys, dvs,
-                   t);
+    dt_plain_store(dt_attention_kv_head(dk, t, t.a.k_stride, sequence, kv), t.a.k_stride, key,
+                   t.keys, dks, t);
+    dt_plain_store(dt_attention_kv_head(dv, t, t.a.v_stride, sequence, kv), t.a.v_stride, key,
+                   t.keys, dvs, t);
 }
 
 template <class E> struct gradients {
@@ -181,9 +192,10 @@ static cudaError_t plain(const struct dt_attention_task &t, const struct gradien
                          cudaStream_t s)
 {
     dim3 queries, keys;
-    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, DT_PLAIN_ROWS), t.heads);
+    cudaError_t e =
+        dt_attention_grid(&queries, t, t.heads, dt_divide_up(t.a.queries, DT_PLAIN_ROWS));
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, DT_PLAIN_ROWS), t.heads / t.group);
+        e = dt_attention_grid(&keys, t, t.heads / t.group, dt_divide_up(t.a.keys, DT_PLAIN_ROWS));
     if (e != cudaSuccess)
         return e;
     return dt_plain_with_columns(t.a.head_dim, [&](auto columns) {
@@ -203,9 +215,8 @@ template <int D>
 static cudaError_t join_parts(const struct dt_attention_task &t, const struct gradients<dt_bf16> &g,
                               cudaStream_t s)
 {
-    size_t units = t.heads / static_cast<size_t>(t.group);
-    dim3 grid(dt_blocks(t.a.keys * D / 8, DT_JOIN_THREADS, INT32_MAX), 2,
-              dt_blocks(units, 1, UINT16_MAX));
+    dim3 grid(dt_blocks(t.a.keys * D / 8, DT_JOIN_THREADS, INT32_MAX),
+              static_cast<unsigned>(t.heads / t.group) * 2, static_cast<unsigned>(t.sequences));
     return dt_launch(dt_attention_join_parts<D>, grid, dim3(DT_JOIN_THREADS), 0, s, t, g.dk, g.dv);
 }
 
@@ -216,9 +227,9 @@ static cudaError_t on_tensor_cores(const struct dt_attention_task &t,
     using Q = dt_backward_shape<D, 1>;
     using K = dt_backward_shape<D, 2>;
     dim3 queries, keys;
-    cudaError_t e = dt_attention_grid(&queries, dt_divide_up(t.a.queries, Q::ROWS), t.heads);
+    cudaError_t e = dt_attention_grid(&queries, t, t.heads, dt_divide_up(t.a.queries, Q::ROWS));
     if (e == cudaSuccess)
-        e = dt_attention_grid(&keys, dt_divide_up(t.a.keys, K::ROWS), t.heads / t.together);
+        e = dt_attention_grid(&keys, t, t.heads / t.together, dt_divide_up(t.a.keys, K::ROWS));
     if (e != cudaSuccess)
         return e;
     return dt_attention_with_past(t, [&](auto limited) {
@@ -275,7 +286,7 @@ static int heads_together(const struct dt_attention_task &t, int multiprocessors
 {
     constexpr size_t BLOCKS = 3; /* of a multiprocessor; two run at once with heads of 64 */
     size_t wanted = BLOCKS * static_cast<size_t>(multiprocessors);
-    size_t blocks = t.heads / static_cast<size_t>(t.group) * (t.padded_keys / DT_ATTENTION_PAD);
+    size_t blocks = t.a.batch * t.a.kv_heads * (t.padded_keys / DT_ATTENTION_PAD);
     int together = t.group;
     for (int parts = 1; parts <= t.group; parts++) {
         if (t.group % parts != 0)
@@ -289,22 +300,33 @@ static int heads_together(const struct dt_attention_task &t, int multiprocessors
     return together;
 }
 
+template <class E>
+static cudaError_t note(const struct dt_attention_task &t, const struct gradients<E> &g,
+                        cudaStream_t s)
+{
+    bool aligned = dt_aligned16(g.out, g.dout) && t.a.out_stride % dt_pack<E>::COUNT == 0 &&
+                   t.a.head_dim % dt_pack<E>::COUNT == 0;
+    dim3 grid(static_cast<unsigned>(t.padded / NOTE_ROWS), static_cast<unsigned>(t.heads),
+              static_cast<unsigned>(t.sequences));
+    return dt_launch(aligned ? note_rows<E, true> : note_rows<E, false>, grid, dim3(NOTE_THREADS),
+                     0, s, t, g.out, g.dout);
+}
+
 /* The heads of one launch: as many whole groups as scratch has room for. */
 template <class E>
 static cudaError_t in_parts(struct dt_attention_task *t, const struct gradients<E> &g,
                             struct dt_stream *s)
 {
-    size_t heads = t->heads, group = static_cast<size_t>(t->group);
     if (for_tensor_cores(*t, g))
         t->together = heads_together(*t, s->multiprocessors);
-    size_t most = s->scratch_bytes / scratch_of_group(*t, t->group / t->together) * group;
+    size_t most = s->scratch_bytes / scratch_of_group(*t, t->group / t->together) *
+                  static_cast<size_t>(t->group);
     cudaError_t e = most == 0 ? cudaErrorMemoryAllocation : cudaSuccess;
     t->rows = static_cast<struct dt_attention_row *>(s->scratch);
-    for (t->first = 0; e == cudaSuccess && t->first < heads; t->first += t->heads) {
-        t->heads = heads - t->first < most ? heads - t->first : most;
-        t->parts = reinterpret_cast<float *>(t->rows + t->heads * t->padded);
-        dim3 blocks(dt_blocks(t->heads * t->padded, NOTE_THREADS / DT_WARP));
-        e = dt_launch(note_rows<E>, blocks, dim3(NOTE_THREADS), 0, s->compute, *t, g.out, g.dout);
+    while (e == cudaSuccess && dt_attention_next(t, most)) {
+        size_t heads = t->sequences * static_cast<size_t>(t->heads);
+        t->parts = reinterpret_cast<float *>(t->rows + heads * t->padded);
+        e = note(*t, g, s->compute);
         if (e == cudaSuccess)
             e = start(*t, g, s->compute);
     }

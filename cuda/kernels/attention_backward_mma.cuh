@@ -73,25 +73,29 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     using S = dt_backward_shape<D, 1>;
     DT_SHARED_DYNAMIC(dt_bf16, q);
     dt_bf16 *dx = q + S::OWN, *stream = dx + S::OWN;
-    size_t n = blockIdx.x % t.heads, head = t.first + n, kv = head / static_cast<size_t>(t.group);
-    int query = dt_attention_tile(t, blockIdx.x / t.heads, S::ROWS);
+    struct dt_attention_block mine(t);
+    size_t sequence = mine.sequence;
+    int head = mine.head, kv = head / t.group, query = dt_attention_tile(t, mine.tile, S::ROWS);
     int keys = query + S::ROWS < t.positions ? query + S::ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
-    struct dt_attention_past<LIMITED> past(t, head);
+    struct dt_attention_past<LIMITED> past(t, sequence);
     /* The buffers take turns, and the first begins. */
     int first = past.begin(query) / (2 * S::STREAM) * (2 * S::STREAM);
     int some = past.begin(query + row), all = past.begin(query + row + 16 * S::GROUPS - 1);
-    const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv) + static_cast<size_t>(first) * t.a.k_stride;
-    const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv) + static_cast<size_t>(first) * t.a.v_stride;
+    const dt_bf16 *ks =
+        dt_attention_k<dt_bf16>(t, sequence, kv) + static_cast<size_t>(first) * t.a.k_stride;
+    const dt_bf16 *vs =
+        dt_attention_v<dt_bf16>(t, sequence, kv) + static_cast<size_t>(first) * t.a.v_stride;
     size_t q_at = static_cast<size_t>(query) * t.a.q_stride;
     struct dt_attention_row notes[S::GROUPS][2];
     float sum[S::GROUPS][D / 8][4] = {};
-    dt_tile_load<D, S::ROWS, S::THREADS>(q, dt_attention_q<dt_bf16>(t, head) + q_at, t.a.q_stride,
-                                         t.positions - query);
-    dt_tile_load<D, S::ROWS, S::THREADS>(dx,
-                                         dt_attention_head(dout, t, t.a.out_stride, head) +
-                                             static_cast<size_t>(query) * t.a.out_stride,
-                                         t.a.out_stride, t.positions - query);
+    dt_tile_load<D, S::ROWS, S::THREADS>(q, dt_attention_q<dt_bf16>(t, sequence, head) + q_at,
+                                         t.a.q_stride, t.positions - query);
+    dt_tile_load<D, S::ROWS, S::THREADS>(
+        dx,
+        dt_attention_head(dout, t, t.a.out_stride, sequence, head) +
+            static_cast<size_t>(query) * t.a.out_stride,
+        t.a.out_stride, t.positions - query);
     dt_tile_load<D, S::STREAM, S::THREADS>(stream, ks, t.a.k_stride, t.positions - first);
     dt_tile_load<D, S::STREAM, S::THREADS>(stream + S::PART, vs, t.a.v_stride, t.positions - first);
     dt_copy_async_commit();
@@ -99,7 +103,7 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
     for (int g = 0; g < S::GROUPS; g++)
 #pragma unroll
         for (int below = 0; below < 2; below++)
-            notes[g][below] = dt_attention_notes(t, n)[query + row + dt_tile_row(g, below)];
+            notes[g][below] = dt_attention_notes(t, mine.unit)[query + row + dt_tile_row(g, below)];
 #pragma unroll 1
     for (int key = first; key < keys; key += S::STREAM) {
         float p[S::GROUPS][S::STREAM / 8][4], dp[S::GROUPS][S::STREAM / 8][4];
@@ -128,8 +132,8 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 1>::THREADS)
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(sum, w, k);
     }
     dt_backward_scale<D, S::GROUPS>(sum, t.scale);
-    dt_tile_store<D, S::GROUPS>(dt_attention_head(dq, t, t.a.q_stride, head) + q_at, t.a.q_stride,
-                                t.positions - query, q, row, sum);
+    dt_tile_store<D, S::GROUPS>(dt_attention_head(dq, t, t.a.q_stride, sequence, head) + q_at,
+                                t.a.q_stride, t.positions - query, q, row, sum);
 }
 
 template <class S, bool MASK, bool LIMITED>
@@ -188,22 +192,6 @@ template <int D> struct dt_backward_stream {
     }
 };
 
-/* What a block has: heads from HEAD on, which are number N of those that one block has together,
- * and keys from KEY on. */
-struct dt_backward_keys_block {
-    size_t n, head, kv;
-    int key;
-
-    __device__ dt_backward_keys_block(const struct dt_attention_task &t, unsigned block, int rows)
-    {
-        size_t together = static_cast<size_t>(t.together), units = t.heads / together;
-        n = block % units;
-        head = t.first + n * together;
-        kv = head / static_cast<size_t>(t.group);
-        key = static_cast<int>(block / units) * rows;
-    }
-};
-
 /* dk and dv of one tile of keys, by heads that read one key/value head: all of them or a part. */
 template <int D, bool LIMITED>
 __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
@@ -214,26 +202,26 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
     dt_bf16 *v = k + S::OWN, *pairs = v + S::OWN;
     struct dt_attention_row *notes =
         reinterpret_cast<struct dt_attention_row *>(pairs + 4 * S::PART);
-    struct dt_backward_keys_block mine(t, blockIdx.x, S::ROWS);
-    size_t head = mine.head, kv = mine.kv;
-    int key = mine.key;
+    struct dt_attention_block mine(t, t.together);
+    size_t sequence = mine.sequence;
+    int head = mine.head, kv = head / t.group, key = mine.tile * S::ROWS;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * 16 * S::GROUPS;
     size_t k_at = static_cast<size_t>(key) * t.a.k_stride;
     size_t v_at = static_cast<size_t>(key) * t.a.v_stride;
     struct dt_backward_stream<D> stream = {
     };
-    stream.q = dt_attention_q<dt_bf16>(t, head);
-    stream.dx = dt_attention_head(dout, t, t.a.out_stride, head);
-    stream.notes = dt_attention_notes(t, mine.n * static_cast<size_t>(t.together));
-    struct dt_attention_past<LIMITED> past(t, head);
+    stream.q = dt_attention_q<dt_bf16>(t, sequence, head);
+    stream.dx = dt_attention_head(dout, t, t.a.out_stride, sequence, head);
+    stream.notes = dt_attention_notes(t, mine.unit * static_cast<size_t>(t.together));
+    struct dt_attention_past<LIMITED> past(t, sequence);
     struct dt_attention_span seen(t, past, key, key + S::ROWS - 1, S::STREAM);
     stream.first = stream.query = seen.first;
     stream.end = seen.end;
     float dks[S::GROUPS][D / 8][4] = {}, dvs[S::GROUPS][D / 8][4] = {};
-    dt_tile_load<D, S::ROWS, S::THREADS>(k, dt_attention_k<dt_bf16>(t, kv) + k_at, t.a.k_stride,
-                                         t.positions - key);
-    dt_tile_load<D, S::ROWS, S::THREADS>(v, dt_attention_v<dt_bf16>(t, kv) + v_at, t.a.v_stride,
-                                         t.positions - key);
+    dt_tile_load<D, S::ROWS, S::THREADS>(k, dt_attention_k<dt_bf16>(t, sequence, kv) + k_at,
+                                         t.a.k_stride, t.positions - key);
+    dt_tile_load<D, S::ROWS, S::THREADS>(v, dt_attention_v<dt_bf16>(t, sequence, kv) + v_at,
+                                         t.a.v_stride, t.positions - key);
     stream.load(pairs, notes, t);
     dt_copy_async_commit();
     int steps = (stream.end - stream.first + S::STREAM - 1) / S::STREAM * t.together;
@@ -265,28 +253,26 @@ __global__ void __launch_bounds__(dt_backward_shape<D, 2>::THREADS)
         dt_tile_weigh<D, S::GROUPS, S::STREAM>(dks, w, q);
     }
     dt_backward_scale<D, S::GROUPS>(dks, t.scale);
-    /* Found once more: kept through the loop they would be in memory. */
-    struct dt_backward_keys_block own(
-        t, static_cast<unsigned>(dt_unforeseen(static_cast<int>(blockIdx.x))), S::ROWS);
+    size_t at = static_cast<size_t>(key);
     if (t.together < t.group) {
-        float *part = t.parts + (2 * own.n * t.padded_keys + static_cast<size_t>(own.key)) * D;
+        float *part = t.parts + (2 * mine.unit * t.padded_keys + at) * D;
         dt_tile_put<D, S::GROUPS>(part, row, dks);
         dt_tile_put<D, S::GROUPS>(part + t.padded_keys * D, row, dvs);
         return;
     }
-    size_t at = static_cast<size_t>(own.key);
-    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dk, t, t.a.k_stride, own.kv) +
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dk, t, t.a.k_stride, sequence, kv) +
                                     at * t.a.k_stride,
-                                t.a.k_stride, t.keys - own.key, k, row, dks);
-    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dv, t, t.a.v_stride, own.kv) +
+                                t.a.k_stride, t.keys - key, k, row, dks);
+    dt_tile_store<D, S::GROUPS>(dt_attention_kv_head(dv, t, t.a.v_stride, sequence, kv) +
                                     at * t.a.v_stride,
-                                t.a.v_stride, t.keys - own.key, v, row, dvs);
+                                t.a.v_stride, t.keys - key, v, row, dvs);
 }
 
 enum { DT_JOIN_THREADS = 256 };
 
-/* dk and dv (blockIdx.y) as the sums of their parts, the first heads' first. A thread has eight
- * numbers of a row. */
+/* dk or dv of a key/value head as the sum of its parts, the first heads' first: across the rows of
+ * one, eight numbers a thread; down the launch's key/value heads, dk and dv of each; and its
+ * sequences. */
 template <int D>
 __global__ void __launch_bounds__(DT_JOIN_THREADS)
     dt_attention_join_parts(struct dt_attention_task t, dt_bf16 *dk, dt_bf16 *dv)
@@ -294,27 +280,26 @@ __global__ void __launch_bounds__(DT_JOIN_THREADS)
     constexpr int PIECES = D / 8;
     int at = static_cast<int>(blockIdx.x) * DT_JOIN_THREADS + static_cast<int>(threadIdx.x);
     int row = at / PIECES, column = at % PIECES * 8, parts = t.group / t.together;
-    size_t units = t.heads / static_cast<size_t>(t.group), whole = t.padded_keys * D;
+    int unit = static_cast<int>(blockIdx.y) / 2, kv = t.first_head / t.group + unit;
+    bool is_dv = blockIdx.y % 2 == 1;
+    size_t n = static_cast<size_t>(blockIdx.z) * (gridDim.y / 2) + unit, whole = t.padded_keys * D;
     if (row >= t.keys)
         return;
-    for (size_t n = blockIdx.z; n < units; n += gridDim.z) {
-        const float *from = t.parts + (2 * n * parts + blockIdx.y) * whole + row * D + column;
-        size_t kv = t.first / static_cast<size_t>(t.group) + n;
-        size_t stride = blockIdx.y == 0 ? t.a.k_stride : t.a.v_stride;
-        dt_bf16 *to = dt_attention_kv_head(blockIdx.y == 0 ? dk : dv, t, stride, kv);
-        float sum[8] = {};
-        for (int part = 0; part < parts; part++, from += 2 * whole) {
-            float x[4], y[4];
-            dt_load16(from, x);
-            dt_load16(from + 4, y);
+    const float *from = t.parts + (2 * n * parts + is_dv) * whole + row * D + column;
+    size_t stride = is_dv ? t.a.v_stride : t.a.k_stride, sequence = t.first_sequence + blockIdx.z;
+    dt_bf16 *to = dt_attention_kv_head(is_dv ? dv : dk, t, stride, sequence, kv);
+    float sum[8] = {};
+    for (int part = 0; part < parts; part++, from += 2 * whole) {
+        float x[4], y[4];
+        dt_load16(from, x);
+        dt_load16(from + 4, y);
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                sum[i] += x[i];
-                sum[4 + i] += y[i];
-            }
+        for (int i = 0; i < 4; i++) {
+            sum[i] += x[i];
+            sum[4 + i] += y[i];
         }
-        dt_store16(to + static_cast<size_t>(row) * stride + column, sum);
     }
+    dt_store16(to + static_cast<size_t>(row) * stride + column, sum);
 }
 
 #endif

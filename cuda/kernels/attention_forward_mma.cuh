@@ -100,9 +100,9 @@ dt_forward_weights(struct dt_forward_state<D> &state,
 }
 
 template <int D>
-__device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_bf16 *out,
-                                         dt_bf16 *tile, int query, int row, size_t head,
-                                         const struct dt_attention_task &t)
+__device__ inline void
+dt_forward_finish(struct dt_forward_state<D> &state, dt_bf16 *out, dt_bf16 *tile, int query,
+                  int row, const struct dt_attention_block &mine, const struct dt_attention_task &t)
 {
 #pragma unroll
     for (int g = 0; g < DT_FORWARD_GROUPS; g++)
@@ -113,7 +113,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             int position = query + row + dt_tile_row(g, below);
             if (threadIdx.x % 4 == 0 && position < t.positions)
-                dt_attention_logsum(t, head)[position] =
+                dt_attention_logsum(t, mine.sequence, mine.head)[position] =
                     state.largest[g][below] * t.scale + logf(sum);
             float inverse = 1 / sum;
 #pragma unroll
@@ -122,7 +122,7 @@ __device__ inline void dt_forward_finish(struct dt_forward_state<D> &state, dt_b
                 for (int i = 2 * below; i < 2 * below + 2; i++)
                     state.out[g][n][i] *= inverse;
         }
-    out = dt_attention_head(out, t, t.a.out_stride, head) +
+    out = dt_attention_head(out, t, t.a.out_stride, mine.sequence, mine.head) +
           static_cast<size_t>(query) * t.a.out_stride;
     dt_tile_store<D, DT_FORWARD_GROUPS>(out, t.a.out_stride, t.positions - query, tile, row,
                                         state.out);
@@ -135,15 +135,15 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
     constexpr int ROWS = DT_FORWARD_ROWS, KEYS = DT_FORWARD_KEYS, THREADS = DT_FORWARD_THREADS;
     DT_SHARED_DYNAMIC(dt_bf16, q);
     dt_bf16 *k = q + ROWS * D, *v = k + KEYS * D;
-    size_t head = blockIdx.x % t.heads, kv = head / static_cast<size_t>(t.group);
-    int query = dt_attention_tile(t, blockIdx.x / t.heads, ROWS);
+    struct dt_attention_block mine(t);
+    int query = dt_attention_tile(t, mine.tile, ROWS), kv = mine.head / t.group;
     int keys = query + ROWS < t.positions ? query + ROWS : t.positions;
     int row = static_cast<int>(threadIdx.x) / DT_WARP * DT_FORWARD_WARP_ROWS;
-    const dt_bf16 *rows =
-        dt_attention_q<dt_bf16>(t, head) + static_cast<size_t>(query) * t.a.q_stride;
-    const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, kv);
-    const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, kv);
-    struct dt_attention_past<LIMITED> past(t, head);
+    const dt_bf16 *rows = dt_attention_q<dt_bf16>(t, mine.sequence, mine.head) +
+                          static_cast<size_t>(query) * t.a.q_stride;
+    const dt_bf16 *ks = dt_attention_k<dt_bf16>(t, mine.sequence, kv);
+    const dt_bf16 *vs = dt_attention_v<dt_bf16>(t, mine.sequence, kv);
+    struct dt_attention_past<LIMITED> past(t, mine.sequence);
     int first = past.begin(query) / KEYS * KEYS, some = past.begin(query + row);
     int all = past.begin(query + row + DT_FORWARD_WARP_ROWS - 1);
     struct dt_forward_state<D> state = {
@@ -159,13 +159,13 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
     for (int key = first; key < keys; key += KEYS) {
         uint32_t w[DT_FORWARD_GROUPS][KEYS / 16][4];
         /* Else all of it is future, or past that is not read. */
-        bool mine = key < query + row + DT_FORWARD_WARP_ROWS && key + KEYS > some;
+        bool seen = key < query + row + DT_FORWARD_WARP_ROWS && key + KEYS > some;
         dt_copy_async_wait<0>();
         __syncthreads(); /* the keys are there, and the last values have been read */
         dt_tile_load<D, KEYS, THREADS>(v, vs + static_cast<size_t>(key) * t.a.v_stride,
                                        t.a.v_stride, t.positions - key);
         dt_copy_async_commit();
-        if (mine)
+        if (seen)
             dt_forward_weights(state, w, q, k, query, row, key, all, past, t.factor);
         dt_copy_async_wait<0>();
         __syncthreads(); /* the values are there, and the keys have been read */
@@ -173,10 +173,10 @@ __global__ void __launch_bounds__(DT_FORWARD_THREADS, 2)
             dt_tile_load<D, KEYS, THREADS>(k, ks + static_cast<size_t>(key + KEYS) * t.a.k_stride,
                                            t.a.k_stride, t.positions - key - KEYS);
         dt_copy_async_commit();
-        if (mine)
+        if (seen)
             dt_tile_weigh<D, DT_FORWARD_GROUPS, KEYS>(state.out, w, v);
     }
-    dt_forward_finish(state, out, q, query, row, head, t);
+    dt_forward_finish(state, out, q, query, row, mine, t);
 }
 
 #endif
