@@ -7,7 +7,7 @@
 namespace
 {
 
-enum { ADDING = 256 };
+enum { ADDING = 128 };
 
 /* parts[gridDim.y, columns]. WIDE columns a thread: 1, or as many as 16 bytes hold. */
 template <class E, int WIDE>
@@ -32,16 +32,36 @@ __global__ void __launch_bounds__(DT_ACROSS *DT_DOWN)
     dt_put_parts<WIDE>(parts, columns, column, sum);
 }
 
-template <class E>
-__global__ void __launch_bounds__(ADDING) add_bias(size_t n, size_t columns, size_t row_stride,
+/* Columns across, WIDE a thread; rows down. */
+template <class E, int WIDE>
+__global__ void __launch_bounds__(ADDING) add_bias(size_t rows, size_t columns, size_t row_stride,
                                                    E *__restrict__ out, const E *__restrict__ bias)
 {
-    size_t stride = static_cast<size_t>(gridDim.x) * ADDING;
-    for (size_t i = static_cast<size_t>(blockIdx.x) * ADDING + threadIdx.x; i < n; i += stride) {
-        size_t row = i / columns, column = i - row * columns;
+    size_t column = (static_cast<size_t>(blockIdx.x) * ADDING + threadIdx.x) * WIDE;
+    float add[WIDE], x[WIDE];
+    if (column >= columns)
+        return;
+    dt_load_columns(bias + column, add);
+    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
         E *at = out + row * row_stride + column;
-        *at = dt_from_float<E>(dt_to_float(*at) + dt_to_float(bias[column]));
+        dt_load_columns(at, x);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++)
+            x[i] += add[i];
+        dt_store_columns(at, x);
     }
+}
+
+template <class E> cudaError_t forward(const struct dt_linear *l, E *out, struct dt_stream *s)
+{
+    constexpr int WIDE = dt_pack<E>::COUNT;
+    const E *bias = static_cast<const E *>(l->bias);
+    size_t row_stride = dt_linear_stride(l);
+    bool wide = l->out % WIDE == 0 && row_stride % WIDE == 0 && dt_aligned16(out, bias);
+    dim3 grid(dt_blocks(l->out, static_cast<size_t>(ADDING) * (wide ? WIDE : 1)),
+              dt_blocks(l->rows, 1, UINT16_MAX));
+    return dt_launch(wide ? add_bias<E, WIDE> : add_bias<E, 1>, grid, dim3(ADDING), 0, s->compute,
+                     l->rows, l->out, row_stride, out, bias);
 }
 
 template <class E>
@@ -64,14 +84,11 @@ cudaError_t backward(size_t rows, size_t columns, size_t row_stride, E *dbias, c
 cudaError_t dt_cuda_bias_forward(enum dt_dtype elem, const struct dt_linear *l, void *out,
                                  struct dt_stream *s)
 {
-    size_t n = l->rows * l->out;
-    if (n == 0)
+    if (l->rows == 0 || l->out == 0)
         return cudaSuccess;
     return dt_with_elem(elem, [&](auto of) {
         using E = decltype(of);
-        return dt_launch(add_bias<E>, dim3(dt_blocks(n, ADDING)), dim3(ADDING), 0, s->compute, n,
-                         l->out, dt_linear_stride(l), static_cast<E *>(out),
-                         static_cast<const E *>(l->bias));
+        return forward(l, static_cast<E *>(out), s);
     });
 }
 
