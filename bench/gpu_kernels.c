@@ -446,7 +446,7 @@ static void optimizer(struct bench *b, size_t n)
     snprintf(shape, sizeof shape, "\"n\": %zu", n);
     double ms = MEASURE(b, b->o->adamw(&a, 1, &p, b->s));
     tell(b, "adamw", shape, ms, (struct work){.bytes = (double)n * (6 * 4 + 2 * (double)b->size)});
-    ms = MEASURE(b, b->o->sum_squares(1, &sum, &grads, b->s));
+    ms = MEASURE(b, b->o->sum_squares(b->o->elem, 1, &sum, &grads, b->s));
     tell(b, "sum_squares", shape, ms, (struct work){.bytes = (double)(n * b->size)});
     free_arrays(b);
 }

@@ -164,7 +164,8 @@ static void training(struct bench *b)
             b->o->cross_entropy(&c, b->x[1], b->x[0], false, b->s));
     MEASURE(b, "cross entropy", 1, 8.0 * N * V, "GB/s   ",
             b->o->cross_entropy(&c, b->x[1], b->x[0], true, b->s));
-    MEASURE(b, "sum of squares", 1, 4.0 * P, "GB/s   ", b->o->sum_squares(1, &sum, &grads, b->s));
+    MEASURE(b, "sum of squares", 1, 4.0 * P, "GB/s   ",
+            b->o->sum_squares(b->o->elem, 1, &sum, &grads, b->s));
     memset(b->x[3], 0, P * sizeof(float));
     MEASURE(b, "adamw", 1, 32.0 * P, "GB/s   ", b->o->adamw(&a, 1, &p, b->s));
     MEASURE(b, "adamw, params the master", 0, 28.0 * P, "GB/s   ",

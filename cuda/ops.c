@@ -101,6 +101,9 @@ TYPED(cross_entropy_join,
 TYPED(add,
       (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
       n, to, from)
+TYPED(add_to_floats,
+      (size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s),
+      n, to, from)
 TYPED(copy_rows,
       (size_t rows, size_t width, dt_elem *to, size_t to_stride, const dt_elem *from, size_t from_stride, struct dt_stream *s),
       rows, width, to, to_stride, from, from_stride)
@@ -184,30 +187,18 @@ static void attention_backward_bf16(const struct dt_attention *a, dt_elem *dq, d
          "attention_backward");
 }
 
-static dt_sum_squares_fn sum_squares_f32, sum_squares_bf16;
+static dt_sum_squares_fn sum_squares;
 static dt_cast_fn cast;
 static dt_round_to_fn round_to;
 static dt_route_sort_fn route_sort;
 
-static void sum_squares(enum dt_dtype elem, size_t parts, double *sums,
+static void sum_squares(enum dt_dtype type, size_t parts, double *sums,
                         const struct dt_squares_part *part, struct dt_stream *s)
 {
-    cudaError_t e = dt_cuda_sum_squares(elem, parts, sums, part, enter(s));
+    cudaError_t e = dt_cuda_sum_squares(type, parts, sums, part, enter(s));
     keep(s, e, "sum_squares");
     for (size_t i = 0; i < parts && e != cudaSuccess; i++)
         sums[i] = NAN; /* no number that somebody might go on with */
-}
-
-static void sum_squares_f32(size_t parts, double *sums, const struct dt_squares_part *part,
-                            struct dt_stream *s)
-{
-    sum_squares(DT_F32, parts, sums, part, s);
-}
-
-static void sum_squares_bf16(size_t parts, double *sums, const struct dt_squares_part *part,
-                             struct dt_stream *s)
-{
-    sum_squares(DT_BF16, parts, sums, part, s);
 }
 
 static void cast(size_t n, void *out, enum dt_dtype out_type, const void *x, enum dt_dtype type,
@@ -255,10 +246,11 @@ static void route_sort(const struct dt_routes *r, const struct dt_route_order *t
         .cross_entropy_sums = cross_entropy_sums_##T,           \
         .cross_entropy_join = cross_entropy_join_##T,           \
         .add = add_##T,                                         \
+        .add_to_floats = add_to_floats_##T,                     \
         .copy_rows = copy_rows_##T,                             \
         .dropout = dropout_##T,                                 \
         .adamw = adamw_##T,                                     \
-        .sum_squares = sum_squares_##T,                         \
+        .sum_squares = sum_squares,                             \
         .cast = cast,                                           \
         .round_to = round_to,                                   \
         .nf4_expand = nf4_expand_##T,                           \

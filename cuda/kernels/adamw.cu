@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's step over the parts of a shard, many in one launch: master weights and both
  * moments in float are read, moved on and written in one pass, with gradients as the model has
- * them, and so are the parameters that the model computes with, rounded to its type to nearest or
- * by chance (ops/by_chance.h: the same bits as on a CPU). */
+ * them or in floats, and so are the parameters that the model computes with, rounded to its type to
+ * nearest or by chance (ops/by_chance.h: the same bits as on a CPU). */
 #include "cuda/kernels/common.cuh"
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/parts.cuh"
@@ -25,12 +25,12 @@ struct step {
     float root; /* of what v lacks */
 };
 
-/* The same of struct dt_adamw_part. */
-template <class E> struct part {
+/* The same of struct dt_adamw_part: parameters E, gradients G. */
+template <class E, class G> struct part {
     size_t n;
     float *master, *exp_avg, *exp_avg_sq;
     E *params; /* NULL: they are master */
-    const E *grads;
+    const G *grads;
     uint64_t chance;
     float rate, decay,
         pull;       /* rate: lr without m's bias; of the weight itself; into the gradient */
@@ -39,10 +39,10 @@ template <class E> struct part {
     bool aligned; /* for four elements at a time */
 };
 
-template <class E> struct table {
+template <class E, class G> struct table {
     step a;
     unsigned parts, blocks;
-    part<E> part_of[MOST];
+    part<E, G> part_of[MOST];
 };
 
 /* COUNT elements that are read and written as one. */
@@ -68,8 +68,8 @@ __device__ inline float rounded(float x, enum rounding how, uint64_t chance, siz
 
 /* As the reference says it, in float. Which products are joined with additions is not left to the
  * compiler, so that an element's bits do not hang on whether it is alone or one of a few. */
-template <class E>
-__device__ inline void move(const step &a, const part<E> &s, float grad, float *master, float *m,
+template <class E, class G>
+__device__ inline void move(const step &a, const part<E, G> &s, float grad, float *master, float *m,
                             float *v)
 {
     float g = fmaf(grad, a.grad_scale, s.pull * *master);
@@ -79,11 +79,11 @@ __device__ inline void move(const step &a, const part<E> &s, float grad, float *
     *master -= fmaf(s.decay, *master, by);
 }
 
-template <class E, int COUNT>
-__device__ inline void move_at(size_t at, const step &a, const part<E> &s)
+template <int COUNT, class E, class G>
+__device__ inline void move_at(size_t at, const step &a, const part<E, G> &s)
 {
     using floats = together<float, COUNT>;
-    together<E, COUNT> g = *reinterpret_cast<const together<E, COUNT> *>(s.grads + at);
+    together<G, COUNT> g = *reinterpret_cast<const together<G, COUNT> *>(s.grads + at);
     floats p = *reinterpret_cast<const floats *>(s.master + at);
     floats m = *reinterpret_cast<const floats *>(s.exp_avg + at);
     floats v = *reinterpret_cast<const floats *>(s.exp_avg_sq + at);
@@ -100,18 +100,18 @@ __device__ inline void move_at(size_t at, const step &a, const part<E> &s)
         *reinterpret_cast<together<E, COUNT> *>(s.params + at) = params;
 }
 
-template <class E>
-__global__ void __launch_bounds__(THREADS) adamw(const __grid_constant__ table<E> t)
+template <class E, class G>
+__global__ void __launch_bounds__(THREADS) adamw(const __grid_constant__ table<E, G> t)
 {
     constexpr int COUNT = 4;
-    const part<E> &s = t.part_of[dt_part_of_block(t)];
+    const part<E, G> &s = t.part_of[dt_part_of_block(t)];
     size_t from = static_cast<size_t>(blockIdx.x - s.first) * BLOCK;
     size_t to = s.n - from < BLOCK ? s.n : from + BLOCK;
     size_t whole = s.aligned ? to - (to - from) % COUNT : from;
     for (size_t i = from + threadIdx.x * COUNT; i < whole; i += THREADS * COUNT)
-        move_at<E, COUNT>(i, t.a, s);
+        move_at<COUNT>(i, t.a, s);
     for (size_t i = whole + threadIdx.x; i < to; i += THREADS)
-        move_at<E, 1>(i, t.a, s);
+        move_at<1>(i, t.a, s);
 }
 
 enum rounding rounding_of(enum dt_dtype type, bool by_chance)
@@ -136,33 +136,33 @@ step step_of(const struct dt_adamw *a)
     return s;
 }
 
-template <class E> part<E> part_of(const struct dt_adamw *a, const struct dt_adamw_part *p)
+template <class E, class G>
+part<E, G> part_of(const struct dt_adamw *a, const struct dt_adamw_part *p)
 {
-    constexpr size_t FOUR = 4 * sizeof(E);
-    part<E> s = {};
+    part<E, G> s = {};
     s.n = p->count;
     s.master = p->master;
     s.exp_avg = p->exp_avg;
     s.exp_avg_sq = p->exp_avg_sq;
     s.params = p->params == p->master ? nullptr : static_cast<E *>(p->params);
-    s.grads = static_cast<const E *>(p->grads);
+    s.grads = static_cast<const G *>(p->grads);
     s.chance = dt_mix(p->chance) + p->chance_at;
     s.rate = p->lr / a->bias1;
     s.decay = a->decoupled ? p->lr * p->weight_decay : 0;
     s.pull = a->decoupled ? 0 : p->weight_decay;
     s.rounding = rounding_of(a->model_type, p->chance != 0);
     s.aligned = dt_aligned16(s.master, s.exp_avg, s.exp_avg_sq) &&
-                reinterpret_cast<uintptr_t>(s.params) % FOUR == 0 &&
-                reinterpret_cast<uintptr_t>(s.grads) % FOUR == 0;
+                reinterpret_cast<uintptr_t>(s.params) % (4 * sizeof(E)) == 0 &&
+                reinterpret_cast<uintptr_t>(s.grads) % (4 * sizeof(G)) == 0;
     return s;
 }
 
 /* Parts from *NEXT on that go into one launch: MOST, and as many blocks as a grid has. */
-template <class E>
-table<E> next_table(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *p,
-                    size_t *next)
+template <class E, class G>
+table<E, G> next_table(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *p,
+                       size_t *next)
 {
-    table<E> t = {};
+    table<E, G> t = {};
     t.a = step_of(a);
     for (; *next < parts && t.parts < MOST; ++*next) {
         size_t blocks = dt_divide_up(p[*next].count, BLOCK);
@@ -170,26 +170,26 @@ table<E> next_table(const struct dt_adamw *a, size_t parts, const struct dt_adam
             break;
         if (blocks == 0)
             continue;
-        t.part_of[t.parts] = part_of<E>(a, &p[*next]);
+        t.part_of[t.parts] = part_of<E, G>(a, &p[*next]);
         t.part_of[t.parts++].first = t.blocks;
         t.blocks += static_cast<unsigned>(blocks);
     }
     return t;
 }
 
-template <class E>
+template <class E, class G>
 cudaError_t run(const struct dt_adamw *a, size_t parts, const struct dt_adamw_part *p,
                 cudaStream_t stream)
 {
-    static_assert(sizeof(table<E>) <= 4096, "what a launch takes along");
+    static_assert(sizeof(table<E, G>) <= 4096, "what a launch takes along");
     for (size_t next = 0; next < parts;) {
         size_t before = next;
-        table<E> t = next_table<E>(a, parts, p, &next);
+        table<E, G> t = next_table<E, G>(a, parts, p, &next);
         if (next == before)
             return cudaErrorInvalidValue; /* more than any device holds */
         if (t.parts == 0)
             continue;
-        cudaError_t e = dt_launch(adamw<E>, dim3(t.blocks), dim3(THREADS), 0, stream, t);
+        cudaError_t e = dt_launch(adamw<E, G>, dim3(t.blocks), dim3(THREADS), 0, stream, t);
         if (e != cudaSuccess)
             return e;
     }
@@ -201,6 +201,9 @@ cudaError_t run(const struct dt_adamw *a, size_t parts, const struct dt_adamw_pa
 cudaError_t dt_cuda_adamw(enum dt_dtype elem, const struct dt_adamw *a, size_t parts,
                           const struct dt_adamw_part *part, struct dt_stream *s)
 {
-    return dt_with_elem(elem,
-                        [=](auto one) { return run<decltype(one)>(a, parts, part, s->compute); });
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        return a->float_grads ? run<E, float>(a, parts, part, s->compute)
+                              : run<E, E>(a, parts, part, s->compute);
+    });
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of two arrays, copies of rows, dropout, conversions between element types, and what a type
- * leaves of floats; n elements, each alone. Conversions are ops/half.h's, so that all 16-bit
- * patterns come out as on a CPU; of NaN in double only that it is one. */
+/* Sums of two arrays, of one type and in floats, copies of rows, dropout, conversions between
+ * element types, and what a type leaves of floats; n elements, each alone. Conversions are
+ * ops/half.h's, so that all 16-bit patterns come out as on a CPU; of NaN in double only that it is
+ * one. */
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/map.cuh"
 #include "worker_runtime/ops/by_chance.h"
@@ -154,6 +155,29 @@ template <class E, bool ADD> __global__ void dropout(dt_dropout d, size_t n, E *
     }
 }
 
+/* A pack at a time where both are ALIGNED for it. */
+template <class E, bool ALIGNED>
+__global__ void add_to_floats(size_t n, float *__restrict__ to, const E *__restrict__ from)
+{
+    constexpr int COUNT = ALIGNED ? dt_pack<E>::COUNT : 1, FLOATS = dt_pack<float>::COUNT;
+    size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x, packs = n / COUNT;
+    for (size_t p = first; ALIGNED && p < packs; p += stride) {
+        float x[dt_pack<E>::COUNT], sum[FLOATS];
+        dt_load16(from + p * COUNT, x);
+#pragma unroll
+        for (int i = 0; i < COUNT; i += FLOATS) {
+            dt_load16(to + p * COUNT + i, sum);
+#pragma unroll
+            for (int j = 0; j < FLOATS; j++)
+                sum[j] += x[i + j];
+            dt_store16(to + p * COUNT + i, sum);
+        }
+    }
+    for (size_t i = (ALIGNED ? packs * COUNT : 0) + first; i < n; i += stride)
+        to[i] += dt_to_float(from[i]);
+}
+
 /* COUNT of a row at a time: one, or a pack. */
 template <class E, int COUNT>
 __global__ void copy_rows(size_t rows, size_t width, E *to, size_t to_stride, const E *from,
@@ -204,6 +228,21 @@ cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from
         using E = decltype(one);
         E *out = static_cast<E *>(to);
         return dt_map<sum, E>(n, {{out}, {out, static_cast<const E *>(from)}}, s->compute);
+    });
+}
+
+cudaError_t dt_cuda_add_to_floats(enum dt_dtype elem, size_t n, void *to, const void *from,
+                                  struct dt_stream *s)
+{
+    if (n == 0)
+        return cudaSuccess;
+    return dt_with_elem(elem, [=](auto one) {
+        using E = decltype(one);
+        bool aligned = dt_aligned16(to, from);
+        dim3 grid(dt_blocks(n, aligned ? THREADS * dt_pack<E>::COUNT : THREADS));
+        return dt_launch(aligned ? add_to_floats<E, true> : add_to_floats<E, false>, grid,
+                         dim3(THREADS), 0, s->compute, n, static_cast<float *>(to),
+                         static_cast<const E *>(from));
     });
 }
 

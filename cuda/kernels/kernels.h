@@ -91,6 +91,8 @@ cudaError_t dt_cuda_cross_entropy_join(enum dt_dtype elem, const struct dt_cross
 /* elementwise.cu */
 cudaError_t dt_cuda_add(enum dt_dtype elem, size_t n, void *to, const void *from,
                         struct dt_stream *s);
+cudaError_t dt_cuda_add_to_floats(enum dt_dtype elem, size_t n, void *to, const void *from,
+                                  struct dt_stream *s);
 cudaError_t dt_cuda_copy_rows(enum dt_dtype elem, size_t rows, size_t width, void *to,
                               size_t to_stride, const void *from, size_t from_stride,
                               struct dt_stream *s);

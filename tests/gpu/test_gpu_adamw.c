@@ -78,13 +78,23 @@ static struct dt_adamw_part up(struct gpu_kit *g, const struct dt_adamw_part *p)
     return there;
 }
 
+/* Gradients in floats, whatever the parameters are. */
+static const void *float_grads(struct gpu_kit *g, const struct dt_adamw_part *p)
+{
+    float *x = kit_numbers(&g->k, p->count);
+    memcpy((void *)p->grads, x, p->count * sizeof *x);
+    return gpu_up_float(g, p->count, x);
+}
+
 static void one_step(struct gpu_kit *g, const struct dt_adamw *a, uint64_t chance, size_t n,
                      bool in_place)
 {
-    CHECK_ROW("decoupled %d type %d chance %d in place %d", a->decoupled, a->model_type,
-              chance != 0, in_place);
+    CHECK_ROW("decoupled %d type %d chance %d in place %d float gradients %d", a->decoupled,
+              a->model_type, chance != 0, in_place, a->float_grads);
     struct dt_adamw_part p = numbers(g, n), is = up(g, &p);
     p.chance = is.chance = chance;
+    if (a->float_grads)
+        is.grads = float_grads(g, &p);
     if (in_place)
         is.params = is.master;
     g->ops->adamw(a, 1, &is, g->s);
@@ -93,7 +103,10 @@ static void one_step(struct gpu_kit *g, const struct dt_adamw *a, uint64_t chanc
     gpu_near_float(g, "master", n, is.master, p.master, 2e-6);
     gpu_near_float(g, "exp_avg", n, is.exp_avg, p.exp_avg, 5e-7);
     gpu_near_float(g, "exp_avg_sq", n, is.exp_avg_sq, p.exp_avg_sq, 5e-7);
-    kit_near("grads untouched", n, gpu_down(g, n, is.grads), p.grads, 0);
+    if (a->float_grads)
+        gpu_near_float(g, "grads untouched", n, is.grads, p.grads, 0);
+    else
+        kit_near("grads untouched", n, gpu_down(g, n, is.grads), p.grads, 0);
     if (!in_place)
         check_params(g, a, &is);
 }
@@ -103,6 +116,7 @@ static void steps_of(struct gpu_kit *g, size_t n)
     for (int how = 0; how < 10; how++) {
         struct dt_adamw a = usual;
         a.decoupled = how % 2;
+        a.float_grads = how / 2 == 4;
         a.model_type = how / 2 < 2    ? DT_F32
                        : how / 2 == 2 ? DT_BF16
                        : how / 2 == 3 ? DT_F16
@@ -270,7 +284,7 @@ TEST(many_parts_are_moved_as_each_alone)
 static void sum_squares(struct gpu_kit *g, size_t n, double *sum, const float *x)
 {
     struct dt_squares_part p = {n, gpu_up(g, n, x)};
-    g->ops->sum_squares(1, sum, &p, g->s);
+    g->ops->sum_squares(g->elem, 1, sum, &p, g->s);
 }
 
 static void squares(struct gpu_kit *g)
@@ -285,7 +299,7 @@ static void squares(struct gpu_kit *g)
         sum_squares(g, n, &is, x);
         g->shift = 1;
         sum_squares(g, n, &again, x);
-        ref->sum_squares(1, &wanted, &(struct dt_squares_part){n, x}, NULL);
+        ref->sum_squares(DT_F32, 1, &wanted, &(struct dt_squares_part){n, x}, NULL);
         CHECK(fabs(is - wanted) <= 1e-12 * wanted);
         CHECK_BYTES(&is, sizeof is, &again, sizeof again);
         for (int what = 0; what < 2 && n; what++) {
@@ -319,10 +333,10 @@ static void many_squares(struct gpu_kit *g)
                                            there + from * gpu_size(g)};
     }
     part[99] = (struct dt_squares_part){1, there + (N - 1) * gpu_size(g)};
-    g->ops->sum_squares(DT_PARTS_MOST, together, part, g->s);
+    g->ops->sum_squares(g->elem, DT_PARTS_MOST, together, part, g->s);
     for (size_t i = 0; i < DT_PARTS_MOST; i++) {
         CHECK_ROW("part %zu of %zu elements", i, part[i].count);
-        g->ops->sum_squares(1, &alone, &part[i], g->s);
+        g->ops->sum_squares(g->elem, 1, &alone, &part[i], g->s);
         CHECK(i == 99 ? isnan(together[i]) && isnan(alone) : together[i] == alone);
     }
     gpu_free(g);

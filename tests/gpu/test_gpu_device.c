@@ -301,7 +301,7 @@ static void *use_from_here(void *arg)
     const struct visit *v = arg;
     double sum = 1;
     const struct dt_squares_part part = {.count = MIB / sizeof *v->zeros, .x = v->zeros};
-    v->d->ops->sum_squares(1, &sum, &part, v->d->stream);
+    v->d->ops->sum_squares(DT_F32, 1, &sum, &part, v->d->stream);
     CHECK(sum == 0);
     uint8_t *at = get(v->d, 5 * MIB), *x = pattern(5 * MIB, 2);
     v->d->table->from_host(v->d, at, x, 5 * MIB);

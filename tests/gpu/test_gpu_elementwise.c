@@ -218,6 +218,33 @@ static void sum_of(struct gpu_kit *g, size_t n)
     gpu_near(g, "sum of arrays that lie differently", n, dx, gpu_rounded(g, n, x), 0);
 }
 
+/* Floats keep what is too small for the elements that are added to them. */
+static void sum_in_floats_of(struct gpu_kit *g, size_t n)
+{
+    float *x = kit_numbers(&g->k, n), *y = gpu_numbers(g, n);
+    float *sum = gpu_up_float(g, n, x);
+    void *more = gpu_up(g, n, y);
+    g->ops->add_to_floats(n, sum, more, g->s);
+    ref->add(n, x, y, NULL);
+    gpu_near_float(g, "sum in floats", n, sum, x, 0);
+    g->shift += 3;
+    more = gpu_up(g, n, y);
+    g->shift -= 3;
+    g->ops->add_to_floats(n, sum, more, g->s);
+    ref->add(n, x, y, NULL);
+    gpu_near_float(g, "sum in floats that lie differently", n, sum, x, 0);
+}
+
+static void sums_in_floats(struct gpu_kit *g)
+{
+    each_size(g, sum_in_floats_of);
+}
+
+TEST(elements_are_added_to_floats)
+{
+    gpu_each(sums_in_floats);
+}
+
 static void sums(struct gpu_kit *g)
 {
     each_size(g, sum_of);

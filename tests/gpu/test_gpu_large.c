@@ -145,7 +145,7 @@ TEST(squares_far_behind_count)
     float *floats = (float *)(void *)l.at;
     l.g.device->table->from_host(l.g.device, floats + n - 5, x, sizeof x);
     l.g.device->table->from_host(l.g.device, floats, x, sizeof x);
-    l.g.ops->sum_squares(1, &sum, &(struct dt_squares_part){n, floats}, l.g.s);
+    l.g.ops->sum_squares(DT_F32, 1, &sum, &(struct dt_squares_part){n, floats}, l.g.s);
     CHECK(sum == 1 + 4 + 9 + 16 + 25 + 204);
     large_close(&l);
 }

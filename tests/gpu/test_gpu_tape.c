@@ -27,7 +27,8 @@ static void add(void *arg)
     if (a->clear)
         a->g->device->table->clear(a->g->device, a->more, N * gpu_size(a->g));
     if (a->wait) /* for a result, which no recording can */
-        a->g->ops->sum_squares(1, &norm, &(struct dt_squares_part){N, a->more}, a->g->s);
+        a->g->ops->sum_squares(a->g->elem, 1, &norm, &(struct dt_squares_part){N, a->more},
+                               a->g->s);
 }
 
 static struct dt_tape *open_tape(struct gpu_kit *g)

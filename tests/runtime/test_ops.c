@@ -1314,18 +1314,18 @@ static void squares(const struct dt_ops *ops, struct dt_stream *s, struct kit *k
         double is = -1, wanted = -1, two[2] = {-1, -1};
         struct dt_squares_part all = {sizes[i], x}, twice[] = {all, all};
         CHECK_ROW("%zu elements", sizes[i]);
-        ops->sum_squares(1, &is, &all, s);
-        ref->sum_squares(1, &wanted, &all, NULL);
+        ops->sum_squares(DT_F32, 1, &is, &all, s);
+        ref->sum_squares(DT_F32, 1, &wanted, &all, NULL);
         CHECK(fabs(is - wanted) <= 1e-12 * wanted);
-        ops->sum_squares(2, two, twice, s);
+        ops->sum_squares(DT_F32, 2, two, twice, s);
         CHECK(two[0] == is && two[1] == is);
         if (sizes[i] == 0)
             continue;
         x[sizes[i] / 2] = NAN;
-        ops->sum_squares(1, &is, &all, s);
+        ops->sum_squares(DT_F32, 1, &is, &all, s);
         CHECK(isnan(is));
         x[sizes[i] / 2] = -INFINITY;
-        ops->sum_squares(1, &is, &all, s);
+        ops->sum_squares(DT_F32, 1, &is, &all, s);
         CHECK(isinf(is));
     }
 }

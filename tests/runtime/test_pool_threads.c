@@ -117,7 +117,7 @@ TEST(results_do_not_depend_on_the_number_of_threads)
         d->ops->norm_forward(&n, out[at], NULL, x, NULL, d->stream);
         d->ops->norm_backward(&n, out[at], dweight[at], dweight[at], x, dout, d->stream);
         struct dt_squares_part all = {N, out[at]};
-        d->ops->sum_squares(1, &squares[at], &all, d->stream);
+        d->ops->sum_squares(DT_F32, 1, &squares[at], &all, d->stream);
         CHECK_BYTES(out[at], sizeof out[0], out[0], sizeof out[0]);
         CHECK_BYTES(dweight[at], sizeof dweight[0], dweight[0], sizeof dweight[0]);
         CHECK(squares[at] == squares[0]);

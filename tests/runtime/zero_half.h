@@ -20,14 +20,24 @@ static inline void half_add(size_t n, dt_elem *to_, const dt_elem *from_, struct
     }
 }
 
+static inline void half_add_to_floats(size_t n, dt_elem *to_, const dt_elem *from,
+                                      struct dt_stream *s)
+{
+    float *to = to_, *x = calloc(n, sizeof *x);
+    dt_ops_reference.cast(n, x, DT_F32, from, DT_BF16, s);
+    dt_ops_reference.add(n, to, x, s);
+    free(x);
+}
+
 static inline void half_adamw(const struct dt_adamw *a, size_t parts,
                               const struct dt_adamw_part *part, struct dt_stream *s)
 {
     for (size_t i = 0; i < parts; i++) {
         struct dt_adamw_part p = part[i];
         float *grads = calloc(p.count, sizeof *grads), *out = calloc(p.count, sizeof *out);
-        dt_ops_reference.cast(p.count, grads, DT_F32, p.grads, DT_BF16, s);
-        p.grads = grads;
+        if (!a->float_grads)
+            dt_ops_reference.cast(p.count, grads, DT_F32, p.grads, DT_BF16, s);
+        p.grads = a->float_grads ? p.grads : grads;
         p.params = out;
         dt_ops_reference.adamw(a, 1, &p, s);
         dt_ops_reference.cast(p.count, part[i].params, DT_BF16, out, DT_F32, s);
@@ -36,13 +46,14 @@ static inline void half_adamw(const struct dt_adamw *a, size_t parts,
     }
 }
 
-static inline void half_sum_squares(size_t parts, double *sums, const struct dt_squares_part *part,
-                                    struct dt_stream *s)
+static inline void half_sum_squares(enum dt_dtype type, size_t parts, double *sums,
+                                    const struct dt_squares_part *part, struct dt_stream *s)
 {
     for (size_t i = 0; i < parts; i++) {
         float *x = calloc(part[i].count, sizeof *x);
-        dt_ops_reference.cast(part[i].count, x, DT_F32, part[i].x, DT_BF16, s);
-        dt_ops_reference.sum_squares(1, &sums[i], &(struct dt_squares_part){part[i].count, x}, s);
+        dt_ops_reference.cast(part[i].count, x, DT_F32, part[i].x, type, s);
+        dt_ops_reference.sum_squares(DT_F32, 1, &sums[i],
+                                     &(struct dt_squares_part){part[i].count, x}, s);
         free(x);
     }
 }
@@ -52,6 +63,7 @@ static inline struct dt_ops half_ops(void)
     struct dt_ops ops = dt_ops_reference;
     ops.elem = DT_BF16;
     ops.add = half_add;
+    ops.add_to_floats = half_add_to_floats;
     ops.adamw = half_adamw;
     ops.sum_squares = half_sum_squares;
     return ops;

@@ -188,6 +188,7 @@ struct dt_adamw {
     float bias1, bias2;       /* 1 - beta^step, or 1 without bias correction */
     float grad_scale;         /* gradients are multiplied by it: clipping and loss scale in one */
     bool decoupled;           /* AdamW; else the decay joins the gradient */
+    bool float_grads;         /* gradients are floats; else as the device computes */
     enum dt_dtype model_type; /* what the updated parameters are rounded to */
 };
 
@@ -197,7 +198,7 @@ struct dt_adamw_part {
     size_t count;
     float *master, *exp_avg, *exp_avg_sq;
     dt_elem *params; /* may be MASTER where both are floats of one value: a copy less */
-    const dt_elem *grads;
+    const void *grads;
     float lr, weight_decay;
     /* Not 0: rounded up or down by chance, up the more often the nearer it is, so that small
      * updates are not lost; the chance of element i of a part is dt_chance_bits(dt_mix(chance),
@@ -208,7 +209,7 @@ struct dt_adamw_part {
 /* Numbers whose squares are added up. */
 struct dt_squares_part {
     size_t count;
-    const dt_elem *x;
+    const void *x;
 };
 
 /* Which experts each row goes through. A pick is one row with one of its experts: pick n * picks +
@@ -328,6 +329,9 @@ typedef void dt_cross_entropy_join_fn(const struct dt_cross_entropy *c, size_t p
 /* to += from */
 typedef void dt_add_fn(size_t n, dt_elem *to, const dt_elem *from, struct dt_stream *s);
 
+/* The same; TO is of floats, whatever FROM is of. */
+typedef dt_add_fn dt_add_to_floats_fn;
+
 /* to[rows, WIDTH] = from[rows, WIDTH], whose rows have strides of their own; what lies between rows
  * is neither read nor written. */
 typedef void dt_copy_rows_fn(size_t rows, size_t width, dt_elem *to, size_t to_stride,
@@ -391,9 +395,9 @@ typedef void dt_adamw_fn(const struct dt_adamw *a, size_t parts, const struct dt
 
 /* sums[i] = the sum of part i's squares, in double and in blocks of fixed size; infinite or NaN
  * when an element is. Its bits do not hang on the parts beside it. Host memory: waits, once for all
- * parts. */
-typedef void dt_sum_squares_fn(size_t parts, double *sums, const struct dt_squares_part *part,
-                               struct dt_stream *s);
+ * parts. TYPE: of all elements, dt_elem's or DT_F32. */
+typedef void dt_sum_squares_fn(enum dt_dtype type, size_t parts, double *sums,
+                               const struct dt_squares_part *part, struct dt_stream *s);
 
 /* out may be x when sizes are equal. To 16 bits: to nearest, ties to even, too large becomes
  * infinite. */
@@ -432,6 +436,7 @@ struct dt_ops {
     dt_cross_entropy_sums_fn *cross_entropy_sums;
     dt_cross_entropy_join_fn *cross_entropy_join;
     dt_add_fn *add;
+    dt_add_to_floats_fn *add_to_floats;
     dt_copy_rows_fn *copy_rows;
     dt_dropout_fn *dropout;
     dt_adamw_fn *adamw;

@@ -229,7 +229,7 @@ double dt_offload_squares(struct dt_offload *o, size_t unit, size_t at, size_t c
     for (size_t i = 0; i < count; i += o->piece) {
         size_t n = smaller(o->piece, count - i);
         struct dt_squares_part one = {n, float_sums(o, unit, at + i, n)};
-        o->home->ops->sum_squares(1, &part, &one, o->home->stream);
+        o->home->ops->sum_squares(DT_F32, 1, &part, &one, o->home->stream);
         all += part;
     }
     return all;

@@ -21,7 +21,7 @@ static void add_up(struct dt_zero *z, struct squares *q)
 {
     double sums[DT_PARTS_MOST];
     if (q->parts > 0)
-        z->device->ops->sum_squares(q->parts, sums, q->part, z->device->stream);
+        z->device->ops->sum_squares(z->elem, q->parts, sums, q->part, z->device->stream);
     for (size_t i = 0; i < q->parts; i++)
         *q->square += sums[i];
     q->parts = 0;

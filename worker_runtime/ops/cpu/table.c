@@ -29,6 +29,7 @@ const struct dt_ops DT_CPU(ops) = {
     .cross_entropy_sums = DT_CPU(cross_entropy_sums),
     .cross_entropy_join = DT_CPU(cross_entropy_join),
     .add = DT_CPU(add),
+    .add_to_floats = DT_CPU(add),
     .copy_rows = DT_CPU(copy_rows),
     .dropout = DT_CPU(dropout),
     .adamw = DT_CPU(adamw),

@@ -357,9 +357,10 @@ static double sum_of(size_t n, const float *x, struct dt_stream *s)
     return total;
 }
 
-void DT_CPU(sum_squares)(size_t parts, double *sums, const struct dt_squares_part *part,
-                         struct dt_stream *s)
+void DT_CPU(sum_squares)(enum dt_dtype type, size_t parts, double *sums,
+                         const struct dt_squares_part *part, struct dt_stream *s)
 {
+    (void)type; /* floats */
     for (size_t i = 0; i < parts; i++)
         sums[i] = sum_of(part[i].count, part[i].x, s);
 }

@@ -28,6 +28,7 @@ const struct dt_ops dt_ops_reference = {
     .cross_entropy_sums = dt_ref_cross_entropy_sums,
     .cross_entropy_join = dt_ref_cross_entropy_join,
     .add = dt_ref_add,
+    .add_to_floats = dt_ref_add,
     .copy_rows = dt_ref_copy_rows,
     .dropout = dt_ref_dropout,
     .adamw = dt_ref_adamw,

@@ -190,9 +190,10 @@ static double sum_of(size_t n, const float *x)
     return total;
 }
 
-void dt_ref_sum_squares(size_t parts, double *sums, const struct dt_squares_part *part,
-                        struct dt_stream *s)
+void dt_ref_sum_squares(enum dt_dtype type, size_t parts, double *sums,
+                        const struct dt_squares_part *part, struct dt_stream *s)
 {
+    (void)type; /* floats */
     (void)s;
     for (size_t i = 0; i < parts; i++)
         sums[i] = sum_of(part[i].count, part[i].x);
