@@ -71,6 +71,7 @@ static void check_stage(const struct dt_config *c, const struct dt_shape *shape,
     CHECK(tensors != NULL);
     CHECK_OK(dt_shape_units(shape, tensors, &units, &params, &err), err);
     o.stage = stage;
+    o.full_gradients = c->batch.accumulation > 1 && !o.offload;
     struct dt_zero *z = dt_zero_create_on(place, units, dt_shape_unit_count(shape), &o, &err);
     CHECK_OK(z ? 0 : -1, err);
     dt_zero_memory(z, &m);
@@ -180,6 +181,8 @@ TEST(ranks_on_gpus_hold_what_was_estimated)
         "{" MODEL,
         "{\"bf16\": {\"enabled\": true}, " MODEL,
         "{\"fp16\": {\"enabled\": true}, " MODEL,
+        "{\"bf16\": {\"enabled\": true}, \"gradient_accumulation_steps\": 2, "
+        "\"data_types\": {\"grad_accum_dtype\": \"fp32\"}, " MODEL,
         "{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}, "
         "\"bf16\": {\"enabled\": true}, " MODEL,
         "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, "

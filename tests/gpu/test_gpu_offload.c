@@ -29,6 +29,7 @@ struct row {
     bool by_chance;
     size_t piece;
     bool params; /* are offloaded too */
+    bool float_sums;
 };
 
 /* What a rank has after its steps; of the first of them, the norm. */
@@ -70,6 +71,7 @@ static struct dt_zero *open_zero(const struct dt_zero_place *place, const struct
     o.offload = offload;
     o.offload_params = offload && r->params;
     o.persist_below = 0;
+    o.float_sums = r->float_sums;
     o.stochastic_rounding = r->by_chance;
     o.seed = 5;
     struct dt_zero *z = dt_zero_create_on(place, units, UNITS, &o, &err);
@@ -195,16 +197,18 @@ TEST(steps_are_those_of_an_optimizer_in_the_gpu)
 {
     /* clang-format off */
     static struct row rows[] = {
-        {"floats, whole shards", 1, 1, 1, DT_F32, DT_F32, false, 0, false},
-        {"floats, stage 2, pieces of 300", 1, 2, 1, DT_F32, DT_F32, false, 300, false},
-        {"floats, 2 ranks, stage 2, 3 micro-steps", 2, 2, 3, DT_F32, DT_F32, false, 128, false},
-        {"halves, stage 1, pieces", 1, 1, 2, DT_BF16, DT_BF16, false, 300, false},
-        {"halves, stage 2, pieces, micro-steps", 1, 2, 3, DT_BF16, DT_BF16, false, 77, false},
-        {"halves by chance, 2 ranks, stage 2, pieces", 2, 2, 2, DT_BF16, DT_BF16, true, 100, false},
-        {"halves, 2 ranks, stage 3", 2, 3, 1, DT_BF16, DT_BF16, false, 100, false},
-        {"fp16 in floats, stage 2", 1, 2, 1, DT_F32, DT_F16, false, 300, false},
-        {"floats and parameters, a rank alone", 1, 3, 2, DT_F32, DT_F32, false, 300, true},
-        {"halves and parameters, 2 ranks", 2, 3, 2, DT_BF16, DT_BF16, true, 77, true},
+        {"floats, whole shards", 1, 1, 1, DT_F32, DT_F32, false, 0, false, false},
+        {"floats, stage 2, pieces of 300", 1, 2, 1, DT_F32, DT_F32, false, 300, false, false},
+        {"floats, 2 ranks, stage 2, 3 micro-steps", 2, 2, 3, DT_F32, DT_F32, false, 128, false, false},
+        {"halves, stage 1, pieces", 1, 1, 2, DT_BF16, DT_BF16, false, 300, false, false},
+        {"halves, stage 2, pieces, micro-steps", 1, 2, 3, DT_BF16, DT_BF16, false, 77, false, false},
+        {"halves added up in float, stage 1, pieces", 1, 1, 3, DT_BF16, DT_BF16, false, 300, false, true},
+        {"halves added up in float, 2 ranks, stage 2, pieces", 2, 2, 3, DT_BF16, DT_BF16, false, 77, false, true},
+        {"halves by chance, 2 ranks, stage 2, pieces", 2, 2, 2, DT_BF16, DT_BF16, true, 100, false, false},
+        {"halves, 2 ranks, stage 3", 2, 3, 1, DT_BF16, DT_BF16, false, 100, false, false},
+        {"fp16 in floats, stage 2", 1, 2, 1, DT_F32, DT_F16, false, 300, false, false},
+        {"floats and parameters, a rank alone", 1, 3, 2, DT_F32, DT_F32, false, 300, true, false},
+        {"halves and parameters, 2 ranks", 2, 3, 2, DT_BF16, DT_BF16, true, 77, true, false},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

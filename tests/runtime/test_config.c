@@ -458,7 +458,7 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"elasticity\": {\"enabled\": true}}", "elasticity: train_batch_size is kept here"},
         {"{\"amp\": {\"enabled\": true}}", "amp: it belongs to another library"},
         {"{\"checkpoint\": {\"use_node_local_storage\": true}}", "use_node_local_storage: all ranks write"},
-        {"{\"data_types\": {\"grad_accum_dtype\": \"bf16\"}}", "grad_accum_dtype: gradients are added up in fp32"},
+        {"{\"data_types\": {\"grad_accum_dtype\": \"fp16\"}}", "grad_accum_dtype: gradients are added up in \"fp32\", or in"},
         {"{\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", "here.json: fp16.enabled and bf16.enabled are both true"},
         {"{\"bf16\": {}, \"bfloat16\": {}}", "bfloat16: it is the old name of bf16"},
         {"{\"fp16\": {\"loss_scale\": -1}}", "fp16.loss_scale: expected 0"},
@@ -626,6 +626,11 @@ TEST(small_choices_do_what_they_say)
     CHECK_OK(parse("{\"bf16\": {\"enabled\": true}, \"communication_data_type\": \"BF16\"}", &err),
              err);
     CHECK_EQ(c.zero.comm_type, DT_BF16);
+    CHECK(!c.zero.float_sums);
+    CHECK_OK(parse("{\"data_types\": {\"grad_accum_dtype\": null}}", &err), err);
+    CHECK(!c.zero.float_sums);
+    CHECK_OK(parse("{\"data_types\": {\"grad_accum_dtype\": \"fp32\"}}", &err), err);
+    CHECK(c.zero.float_sums);
     CHECK_OK(parse("{\"zero_optimization\": {\"stage\": 3, \"overlap_comm\": false}}", &err), err);
     CHECK(!c.zero.overlap);
     CHECK_OK(

@@ -291,6 +291,7 @@ TEST(what_is_offloaded_is_the_hosts)
     "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, "         \
     "\"offload_param\": {\"device\": \"cpu\"}}, "
 #define BF16 "\"bf16\": {\"enabled\": true}, "
+#define FLOATS BF16 "\"data_types\": {\"grad_accum_dtype\": \"fp32\"}, "
     const size_t piece = 1 << 18;
     /* clang-format off */
     static const struct { const char *text; int world, stage; size_t grads, optimizer, kept; } rows[] = {
@@ -301,6 +302,10 @@ TEST(what_is_offloaded_is_the_hosts)
         {ONE OFFLOAD BF16 SMALL "}", 2, 2, LOANS * 2, 0, ALL * 7 + BLOCK},      /* whatever is added up */
         {ONE OFFLOAD SMALL "}", 2, 2, LOANS * 4, 0, ALL * 8 + BLOCK * 2},
         {ONE BF16 SMALL "}", 2, 2, ALL * 2, ALL * 6, 0},
+        {ONE FLOATS SMALL "}", 2, 1, ALL * 4 + 2 * BLOCK * 2, ALL * 6, 0},
+        {ONE FLOATS SMALL "}", 2, 2, ALL * 4 + 2 * BLOCK * 2, ALL * 6, 0},
+        {ONE FLOATS OFFLOAD SMALL "}", 1, 1, ALL * 4 + 2 * BLOCK * 2, 0, ALL * 16 + BLOCK * 4},
+        {ONE FLOATS OFFLOAD SMALL "}", 1, 2, LOANS * 2, 0, ALL * 16 + BLOCK * 2},
         {ONE PARAMS BF16 SMALL "}", 1, 3, LOANS * 2, 0, ALL * 16 + BLOCK * 2},
         {ONE PARAMS BF16 SMALL "}", 2, 3, LOANS * 2, 0, ALL * 8 + BLOCK},
     };

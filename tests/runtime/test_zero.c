@@ -221,16 +221,64 @@ TEST(a_device_may_compute_with_16_bits)
     outcome_destroy(plain);
 }
 
-TEST(a_device_with_16_bits_adds_up_micro_steps)
+static struct story half_story(int stage, int world, int accumulation, bool float_sums)
 {
-    struct story s = story_of(2, 2, 3);
+    struct story s = story_of(stage, world, accumulation);
     s.half = true;
     s.o.model_type = DT_BF16;
-    s.o.full_gradients = false;
-    struct outcome *second = story_run(s);
-    s.o.stage = 3;
-    check_ways(s, second);
-    outcome_destroy(second);
+    s.o.float_sums = float_sums;
+    return s;
+}
+
+TEST(a_device_with_16_bits_adds_up_micro_steps)
+{
+    for (int floats = 0; floats < 2; floats++) {
+        struct story s = half_story(2, 2, 3, floats);
+        s.o.full_gradients = false;
+        struct outcome *second = story_run(s);
+        s.o.stage = 3;
+        check_ways(s, second);
+        outcome_destroy(second);
+        struct outcome *plain = story_run(half_story(0, 2, 3, floats));
+        for (int stage = 0; stage < 3; stage++)
+            check_ways(half_story(stage, 2, 3, floats), plain);
+        outcome_destroy(plain);
+    }
+}
+
+/* The length of what a step's gradients are off by, where a device computes with floats from the
+ * same parameters, by the length of these. */
+static double gradients_off(struct story s)
+{
+    struct story floats = s;
+    s.steps = floats.steps = 1;
+    floats.half = floats.o.float_sums = false;
+    floats.world = floats.accumulation = 1;
+    struct outcome *is = story_run(s), *wanted = story_run(floats);
+    double off = 0, all = 0;
+    for (size_t i = 0; i < STORY_SIZE; i++) {
+        off += pow((double)is->exp_avg[i] - (double)wanted->exp_avg[i], 2);
+        all += pow((double)wanted->exp_avg[i], 2);
+    }
+    outcome_destroy(is);
+    outcome_destroy(wanted);
+    return sqrt(off / all);
+}
+
+/* Each adds a rounding of its own, to a sum that grows. In float none does, and those of the
+ * micro-steps themselves cancel out for the most part. */
+TEST(many_micro_steps_are_as_good_as_one_where_they_are_added_up_in_float)
+{
+    for (int stage = 0; stage < 4; stage++) {
+        double one = gradients_off(half_story(stage, 1, 1, false));
+        double many = gradients_off(half_story(stage, 1, 36, false));
+        double in_float = gradients_off(half_story(stage, 1, 36, true));
+        double of_two = gradients_off(half_story(stage, 2, 18, true));
+        CHECK_ROW("stage %d: one %g, 36 %g, in float %g, of 2 ranks %g", stage, one, many, in_float,
+                  of_two);
+        CHECK(many > 3 * one);
+        CHECK(in_float < one && of_two < one);
+    }
 }
 
 /* Two units in one dt_zero, and each in one of its own. Gradients are whole numbers, so that

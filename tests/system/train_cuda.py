@@ -18,6 +18,7 @@ from gpus import emulated, gpus, why_not
 SIZE = {"batch": 4, "accumulation": 1}
 HEADS_OF_64 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 2, "n_positions": 32, "vocab_size": 320}
 DEEPSPEED_BF16 = {"bf16": {"enabled": True}}
+IN_FOUR = {"accumulation": 4, "data_types": {"grad_accum_dtype": "fp32"}}
 
 
 def on_both(s, name, env=None, world=1, **how):
@@ -53,9 +54,9 @@ def floats(s):
 
 @training.story
 def halves(s):
-    """8 steps in bfloat16: the losses of the CPU within 1 %"""
-    for name, model in (("gpt2", HEADS_OF_64), ("llama", training.LLAMA)):
-        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=8, **DEEPSPEED_BF16)
+    """8 steps in bfloat16, at once and as micro-batches that are added up in float: the losses of the CPU within 1 %"""
+    for name, model, how in (("gpt2", HEADS_OF_64, {}), ("llama", training.LLAMA, IN_FOUR)):
+        cpu, cuda = on_both(s, name, gpus(1), model=model, steps=8, **how, **DEEPSPEED_BF16)
         training.close(cuda, cpu, 0.01, name + " in bfloat16")
 
 

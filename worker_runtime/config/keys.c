@@ -90,7 +90,7 @@ const struct dt_key dt_deepspeed_keys[] = {
     {"bf16.bf16_optimizer_states", .kind = DT_KEY_REFUSE, .words = "the optimizer's state is kept in fp32"},
 
     {"data_types", .kind = DT_KEY_BLOCK},
-    {"data_types.grad_accum_dtype", .kind = DT_KEY_REFUSE, .idle = "\"fp32\"", .words = "gradients are added up in fp32"},
+    {"data_types.grad_accum_dtype", .kind = DT_KEY_OTHER, .automatic = DT_AUTO_DEFAULT, .take = dt_take_sum_type},
 
     {"zero_optimization", .kind = DT_KEY_BLOCK, .take = dt_take_old_zero},
     {"zero_optimization.stage", .kind = DT_KEY_SMALL, .at = AT(c.zero.stage), .min = 0, .max = 3},

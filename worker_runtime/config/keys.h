@@ -175,6 +175,7 @@ int dt_take_betas(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_scheduler_type(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_warmup_type(const struct dt_reading *r, const struct cJSON *v);
+int dt_take_sum_type(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_loss_scale(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_old_zero(const struct dt_reading *r, const struct cJSON *v);
 int dt_take_offload(const struct dt_reading *r, const struct cJSON *v);

@@ -40,6 +40,24 @@ int dt_take_betas(const struct dt_reading *r, const struct cJSON *v)
     return 0;
 }
 
+/* Of what a device computes in fewer bits; on others they are floats in any case. */
+int dt_take_sum_type(const struct dt_reading *r, const struct cJSON *v)
+{
+    const char *type;
+    if (is_auto(v) || cJSON_IsNull(v))
+        return 0;
+    type = dt_config_text_of(r, v);
+    if (!type)
+        return -1;
+    if (strcasecmp(type, "fp32") != 0 && strcasecmp(type, "bf16") != 0)
+        return dt_config_refuse(r, v,
+                                "gradients are added up in \"fp32\", or in \"bf16\" where a GPU "
+                                "computes in it, not in \"%.40s\"; write one of these",
+                                type);
+    r->draft->c.zero.float_sums = strcasecmp(type, "fp32") == 0;
+    return 0;
+}
+
 int dt_take_optimizer_type(const struct dt_reading *r, const struct cJSON *v)
 {
     const char *type = dt_config_text_of(r, v);

@@ -10,6 +10,7 @@
 #include "worker_runtime/train/keeper.h"
 #include "worker_runtime/train/stages.h"
 #include "worker_runtime/zero/layout.h"
+#include "worker_runtime/zero/loans.h"
 #include "worker_runtime/zero/offload.h"
 
 #include <stdlib.h>
@@ -17,7 +18,6 @@
 
 /* Buffers for units' gradients at stages 2 and 3: one for the largest unit, and so many for the
  * next (zero/loans.c). */
-#define OTHER_LOANS 3
 
 /* What decides, of the configuration and where it runs. */
 struct place {
@@ -196,14 +196,27 @@ static size_t widened(const struct place *p, const struct dt_layout *l)
     return sums ? largest_unit(l) * sizeof(float) : 0;
 }
 
+/* What micro-steps are added up in. */
+static enum dt_dtype sum_type(const struct place *p)
+{
+    return p->c->zero.float_sums && p->many ? DT_F32 : p->form.elem;
+}
+
+/* The largest unit's buffer, and at most so many others. */
+static size_t loans(const struct place *p, const struct dt_layout *l, size_t most)
+{
+    size_t others = l->units - 1 < most ? l->units - 1 : most;
+    return (largest_unit(l) + others * second_unit(l)) * p->elem;
+}
+
 static size_t grads_of(const struct place *p, const struct dt_layout *l, int stage)
 {
-    bool offloaded = p->offload && stage > 0;
+    size_t sum = dt_dtype_size(sum_type(p)), kept = p->offload ? 0 : l->shard;
+    if (stage < 2 && sum_type(p) != p->form.elem)
+        return l->padded * sum + loans(p, l, DT_LOANS_OF_ROWS);
     if (stage < 2)
-        return l->padded * p->elem + widened(p, l);
-    size_t others = l->units - 1 < OTHER_LOANS ? l->units - 1 : OTHER_LOANS;
-    size_t kept = offloaded ? 0 : l->shard;
-    return (kept + largest_unit(l) + others * second_unit(l)) * p->elem + widened(p, l);
+        return l->padded * sum + widened(p, l);
+    return kept * sum + loans(p, l, DT_LOANS_OF_SHARDS) + widened(p, l);
 }
 
 /* With floats throughout, the parameters are the master copy. */
@@ -280,7 +293,8 @@ static void count_trained(const struct place *p, const struct dt_layout *l, int 
     out->grads = grads_of(p, l, kept);
     if (p->offload && kept > 0)
         out->offloaded = l->shard * sizeof(float) * 3 + offloaded_params(p, l, kept) +
-                         dt_offload_bytes_of(l, p->form.elem, false);
+                         dt_offload_bytes_of(l, p->form.elem, kept < 2 ? sum_type(p) : p->form.elem,
+                                             sum_type(p));
     else
         out->optimizer = optimizer_of(p, l, kept);
     out->snapshot = p->c->train.save_dir ? l->shard * sizeof(float) * 3 : 0;
@@ -309,7 +323,7 @@ static int count_frozen(const struct place *p, int stage, struct dt_estimate *ou
     out->params += params_of(&kept_as, &l, kept);
     if (offloaded > 0)
         out->offloaded +=
-            offloaded + filled + dt_offload_bytes_of(&l, packed ? DT_F32 : p->form.elem, true);
+            offloaded + filled + dt_offload_bytes_of_frozen(packed ? DT_F32 : p->form.elem);
     else if (p->form.elem != DT_F32 && !packed)
         out->params += filled;
     dt_layout_finish(&l);

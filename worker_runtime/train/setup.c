@@ -96,6 +96,7 @@ static int open_zero(struct dt_trainer *t, struct dt_err *err)
     bool several = t->batch.accumulation > 1 || balanced || stages;
     /* Offloaded, gradients are to be in the host's memory, be it for each micro-step. */
     o.full_gradients = several && !dt_trainer_offloads(t);
+    o.float_sums = o.float_sums && several;
     o.seed = t->state.seed;
     o.model_type = dt_config_trained_type(t->config);
     o.stochastic_rounding = o.stochastic_rounding && o.model_type != DT_F32;

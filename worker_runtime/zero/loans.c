@@ -9,8 +9,6 @@
 #include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
-enum { OTHERS = 3 }; /* one being computed, one being summed, one more so that neither waits */
-
 enum loan_state { FREE, HELD, LEAVING };
 
 struct loan {
@@ -60,7 +58,7 @@ static void two_largest(const struct dt_layout *y, size_t *first, size_t *second
     }
 }
 
-struct dt_loans *dt_loans_create(struct dt_zero *z, struct dt_err *err)
+struct dt_loans *dt_loans_create(struct dt_zero *z, size_t others, struct dt_err *err)
 {
     struct dt_loans *l = calloc(1, sizeof *l);
     if (!l) {
@@ -71,7 +69,7 @@ struct dt_loans *dt_loans_create(struct dt_zero *z, struct dt_err *err)
     l->z = z;
     two_largest(&z->layout, &first, &second);
     bool ok = grow(l, first, false, err) != NULL;
-    for (size_t i = 0; ok && i < OTHERS && i + 1 < z->layout.units; i++)
+    for (size_t i = 0; ok && i < others && i + 1 < z->layout.units; i++)
         ok = grow(l, second, false, err) != NULL;
     if (ok)
         return l;
@@ -136,6 +134,12 @@ void *dt_loans_take(struct dt_loans *l, size_t unit, struct dt_err *err)
     n->unit = unit;
     z->device->table->clear(z->device, n->memory, need * dt_dtype_size(z->elem));
     return n->memory;
+}
+
+void *dt_loans_held(struct dt_loans *l, size_t unit)
+{
+    struct loan *n = held_by(l, unit);
+    return n ? n->memory : NULL;
 }
 
 void dt_loans_leave(struct dt_loans *l, size_t unit)

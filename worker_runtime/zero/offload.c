@@ -25,6 +25,7 @@ struct dt_offload {
     struct dt_zero *z;
     struct dt_device *home;
     size_t elem, piece;
+    enum dt_dtype from;     /* what sums come down in */
     struct dt_row sums;     /* of gradients, this rank's shards; .at NULL: Z is frozen */
     void *bucket;           /* pinned */
     size_t bucket_elements; /* that it has room for */
@@ -56,25 +57,35 @@ static size_t piece_bytes(size_t piece, enum dt_dtype elem)
     return piece * (2 * sizeof(float) + dt_dtype_size(elem));
 }
 
-size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, bool frozen)
+size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, enum dt_dtype from,
+                           enum dt_dtype sum)
 {
-    size_t gradients = frozen ? 0 : l->shard + bucket_of(l, elem);
-    return gradients * dt_dtype_size(elem) + piece_bytes(PIECE, elem);
+    return l->shard * dt_dtype_size(sum) + bucket_of(l, from) * dt_dtype_size(from) +
+           piece_bytes(PIECE, elem);
+}
+
+size_t dt_offload_bytes_of_frozen(enum dt_dtype elem)
+{
+    return piece_bytes(PIECE, elem);
 }
 
 size_t dt_offload_bytes(const struct dt_offload *o)
 {
-    return o->sums.bytes + o->bucket_elements * o->elem + piece_bytes(o->piece, o->z->elem);
+    return o->sums.bytes + o->bucket_elements * dt_dtype_size(o->from) +
+           piece_bytes(o->piece, o->z->elem);
 }
 
 static int open_gradients(struct dt_offload *o, size_t piece, struct dt_err *err)
 {
     struct dt_zero *z = o->z;
-    o->sums = (struct dt_row){.elem = o->elem, .bytes = z->layout.shard * o->elem, .sharded = true};
+    o->sums = (struct dt_row){.type = dt_zero_sum_type(z), .sharded = true};
+    o->sums.elem = dt_dtype_size(o->sums.type);
+    o->sums.bytes = z->layout.shard * o->sums.elem;
     o->bucket_elements =
-        piece ? smaller(piece, largest_shard(&z->layout)) : bucket_of(&z->layout, z->elem);
+        piece ? smaller(piece, largest_shard(&z->layout)) : bucket_of(&z->layout, o->from);
     o->sums.at = dt_device_alloc(o->home, o->sums.bytes, "gradients", err);
-    o->bucket = z->device->table->alloc_host(z->device, o->bucket_elements * o->elem, err);
+    o->bucket =
+        z->device->table->alloc_host(z->device, o->bucket_elements * dt_dtype_size(o->from), err);
     return o->sums.at && o->bucket ? 0 : -1;
 }
 
@@ -96,6 +107,7 @@ struct dt_offload *dt_offload_create(struct dt_zero *z, int threads, size_t piec
     }
     o->z = z;
     o->elem = dt_dtype_size(z->elem);
+    o->from = z->stage->grads_sharded ? z->elem : dt_zero_sum_type(z);
     o->piece = piece ? piece : PIECE;
     o->home = dt_device_open_cpu_alone(threads, err);
     if (o->home && open_piece(o, err) == 0 && (z->o.frozen || open_gradients(o, piece, err) == 0))
@@ -128,26 +140,34 @@ struct dt_device *dt_offload_home(const struct dt_offload *o)
 
 static char *sum_at(const struct dt_offload *o, size_t unit, size_t at)
 {
-    return (char *)dt_row_at(o->z, &o->sums, unit, o->z->rank) + at * o->elem;
+    return (char *)dt_row_at(o->z, &o->sums, unit, o->z->rank) + at * o->sums.elem;
 }
 
 /* -- down ------------------------------------------------------------------------------------- */
 
+/* N elements at X as floats, which have room for a piece; X itself where they are floats. */
+static void *as_floats(struct dt_offload *o, float *room, void *x, enum dt_dtype type, size_t n)
+{
+    if (type == DT_F32)
+        return x;
+    o->home->ops->cast(n, room, DT_F32, x, type, o->home->stream);
+    return room;
+}
+
 /* TO += FROM, N elements. As a GPU adds what it computes with: in float, rounded once. */
-static void add_to(struct dt_offload *o, char *to, const char *from, size_t n)
+static void add_to(struct dt_offload *o, char *to, char *from, size_t n)
 {
     const struct dt_ops *ops = o->home->ops;
     struct dt_stream *s = o->home->stream;
-    if (o->z->elem == DT_F32) {
-        ops->add(n, to, from, s);
-        return;
-    }
+    enum dt_dtype type = o->sums.type;
     for (size_t i = 0; i < n; i += o->piece) {
-        size_t count = smaller(o->piece, n - i), at = i * o->elem;
-        ops->cast(count, o->floats[0], DT_F32, to + at, o->z->elem, s);
-        ops->cast(count, o->floats[1], DT_F32, from + at, o->z->elem, s);
-        ops->add(count, o->floats[0], o->floats[1], s);
-        ops->cast(count, to + at, o->z->elem, o->floats[0], DT_F32, s);
+        size_t count = smaller(o->piece, n - i);
+        char *at = to + i * o->sums.elem;
+        float *sum = as_floats(o, o->floats[0], at, type, count);
+        ops->add(count, sum,
+                 as_floats(o, o->floats[1], from + i * dt_dtype_size(o->from), o->from, count), s);
+        if (type != DT_F32)
+            ops->cast(count, at, type, sum, DT_F32, s);
     }
 }
 
@@ -157,7 +177,7 @@ static void keep(struct dt_offload *o, const struct fetch *f)
     if (o->z->unit[f->unit].added)
         add_to(o, kept, o->bucket, f->count);
     else
-        o->home->ops->cast(f->count, kept, o->z->elem, o->bucket, o->z->elem, o->home->stream);
+        o->home->ops->cast(f->count, kept, o->sums.type, o->bucket, o->from, o->home->stream);
 }
 
 int dt_offload_settle(struct dt_offload *o, struct dt_err *err)
@@ -189,8 +209,9 @@ int dt_offload_fetch(struct dt_offload *o, size_t unit, const void *sum, void *l
         if (dt_offload_settle(o, err) < 0)
             return -1;
         o->coming = (struct fetch){unit, at, smaller(o->bucket_elements, n - at), lent};
-        z->device->table->snap(z->device, o->bucket, (const char *)sum + at * o->elem,
-                               o->coming.count * o->elem);
+        z->device->table->snap(z->device, o->bucket,
+                               (const char *)sum + at * dt_dtype_size(o->from),
+                               o->coming.count * dt_dtype_size(o->from));
     }
     return 0;
 }
@@ -202,7 +223,7 @@ int dt_offload_finish(struct dt_offload *o, struct dt_err *err)
         return -1;
     for (size_t u = 0; u < z->layout.units; u++)
         if (!z->unit[u].added)
-            memset(sum_at(o, u, 0), 0, z->layout.unit[u].shard * o->elem);
+            memset(sum_at(o, u, 0), 0, z->layout.unit[u].shard * o->sums.elem);
     return 0;
 }
 
@@ -211,11 +232,7 @@ int dt_offload_finish(struct dt_offload *o, struct dt_err *err)
 /* COUNT gradients, of at most a piece, as floats. */
 static const float *float_sums(struct dt_offload *o, size_t unit, size_t at, size_t count)
 {
-    const void *sums = sum_at(o, unit, at);
-    if (o->z->elem == DT_F32)
-        return sums;
-    o->home->ops->cast(count, o->floats[0], DT_F32, sums, o->z->elem, o->home->stream);
-    return o->floats[0];
+    return as_floats(o, o->floats[0], sum_at(o, unit, at), o->sums.type, count);
 }
 
 void *dt_offload_sum(const struct dt_offload *o, size_t unit)

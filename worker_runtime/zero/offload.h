@@ -43,7 +43,10 @@ void dt_offload_lift(struct dt_offload *o, size_t unit, void *to);
 
 /* Of the host, beside master, moments and parameters. */
 size_t dt_offload_bytes(const struct dt_offload *o);
-/* The same of a rank with such a layout, which computes with ELEM. Pure. */
-size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, bool frozen);
+/* The same of a rank with such a layout, which computes with ELEM, and whose gradients come down as
+ * FROM and are kept as SUM; and of one whose parameters are frozen. Pure. */
+size_t dt_offload_bytes_of(const struct dt_layout *l, enum dt_dtype elem, enum dt_dtype from,
+                           enum dt_dtype sum);
+size_t dt_offload_bytes_of_frozen(enum dt_dtype elem);
 
 #endif

@@ -39,8 +39,9 @@ static bool full(const struct dt_zero *z, size_t more)
            (z->o.reduce_bucket != 0 && q->elements + more > z->o.reduce_bucket);
 }
 
+/* Floats that a device of fewer bits has added up stay what they are. */
 int dt_queue_push(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, void *buffer,
-                  struct dt_err *err)
+                  enum dt_dtype type, struct dt_err *err)
 {
     const struct dt_layout_unit *u = &z->layout.unit[unit];
     struct dt_queue *q = &z->queue;
@@ -51,11 +52,11 @@ int dt_queue_push(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, void *
         z->device->ops->round_to(u->padded, buffer, z->o.comm_type, z->device->stream);
     struct dt_reduction *r = &q->ring[(q->first + q->count) % DT_QUEUE_MAX];
     *r = (struct dt_reduction){.unit = unit, .elements = u->padded, .buffer = buffer};
-    struct dt_coll_call call = {.kind = kind, .send = buffer, .type = z->elem, .op = DT_SUM};
+    struct dt_coll_call call = {.kind = kind, .send = buffer, .type = type, .op = DT_SUM};
     call.recv = buffer;
     call.count = u->padded;
     if (kind == DT_REDUCE_SCATTER) {
-        call.recv = (char *)buffer + z->rank * u->shard * dt_dtype_size(z->elem);
+        call.recv = (char *)buffer + z->rank * u->shard * dt_dtype_size(type);
         call.count = u->shard;
     }
     if (dt_zero_start(z, &call, &r->handle, unit, err) < 0)

@@ -18,6 +18,7 @@ int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sh
                 enum dt_row_memory memory, const char *what, struct dt_err *err)
 {
     size_t elements = sharded ? z->layout.shard : z->layout.padded;
+    r->type = type;
     r->elem = dt_dtype_size(type);
     r->bytes = elements * r->elem;
     r->memory = where(z, memory);

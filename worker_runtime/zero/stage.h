@@ -18,8 +18,9 @@
  *                                                or has offload.c fetch it into the host's memory
  *
  * There update.c finds it: norm, clip, AdamW over the part; stage->publish() shows the result to
- * all. At stages 0 and 1 the unit's place in a full row takes the part of the lent buffer. Between
- * hosts the sum is coll/hosts/sum.c's. */
+ * all. At stages 0 and 1 the unit's place in a full row takes the part of the lent buffer; where
+ * that row is of floats and the device computes with fewer bits, a buffer is lent there too, and
+ * added to the row when its micro-step is through. Between hosts the sum is coll/hosts/sum.c's. */
 #ifndef DT_WORKER_RUNTIME_ZERO_STAGE_H
 #define DT_WORKER_RUNTIME_ZERO_STAGE_H
 
@@ -52,6 +53,7 @@ enum dt_row_memory { DT_ROW_DEVICE, DT_ROW_HOME, DT_ROW_OWN, DT_ROW_SHARED };
 
 struct dt_row {
     void *at;
+    enum dt_dtype type;
     size_t elem, bytes; /* of an element; of all */
     enum dt_row_memory memory;
     bool sharded;
@@ -132,6 +134,9 @@ static inline void *dt_row_at(const struct dt_zero *z, const struct dt_row *r, s
 int dt_zero_check_trained(const struct dt_zero *z, struct dt_err *err);
 bool dt_zero_offloads_params(const struct dt_zero *z); /* of a GPU, to the host */
 
+/* What gradients are kept in between micro-steps. */
+enum dt_dtype dt_zero_sum_type(const struct dt_zero *z);
+
 /* rows.c */
 int dt_row_open(struct dt_zero *z, struct dt_row *r, enum dt_dtype type, bool sharded,
                 enum dt_row_memory memory, const char *what, struct dt_err *err);
@@ -154,9 +159,9 @@ int dt_zero_start(struct dt_zero *z, const struct dt_coll_call *call, struct dt_
                   size_t unit, struct dt_err *err);
 int dt_zero_wait(struct dt_zero *z, struct dt_coll_handle *h, size_t unit, struct dt_err *err);
 int dt_zero_barrier(struct dt_zero *z, struct dt_err *err);
-/* Starts the sum over ranks of BUFFER, a whole unit, first rounded to comm_type. */
+/* Starts the sum over ranks of BUFFER, a whole unit of TYPE, first rounded to comm_type. */
 int dt_queue_push(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, void *buffer,
-                  struct dt_err *err);
+                  enum dt_dtype type, struct dt_err *err);
 int dt_queue_settle(struct dt_zero *z, struct dt_err *err); /* the oldest */
 int dt_queue_drain(struct dt_zero *z, struct dt_err *err);
 

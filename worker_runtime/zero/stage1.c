@@ -6,6 +6,7 @@
  *
  * No rank writes to its part while another still computes with it: an update comes behind the
  * all-reduce of the norm, and a rank takes part in that when its backward is over. */
+#include "worker_runtime/zero/loans.h"
 #include "worker_runtime/zero/offload.h"
 #include "worker_runtime/zero/stage.h"
 
@@ -22,9 +23,15 @@ int dt_full_open_params(struct dt_zero *z, struct dt_err *err)
 
 int dt_full_open_grads(struct dt_zero *z, struct dt_err *err)
 {
+    enum dt_dtype type = dt_zero_sum_type(z);
     if (z->o.frozen)
         return 0;
-    return dt_row_open(z, &z->grads, z->elem, false, DT_ROW_OWN, "gradients", err);
+    if (dt_row_open(z, &z->grads, type, false, DT_ROW_OWN, "gradients", err) < 0)
+        return -1;
+    if (type == z->elem)
+        return 0;
+    z->loans = dt_loans_create(z, DT_LOANS_OF_ROWS, err);
+    return z->loans ? 0 : -1;
 }
 
 static int stage1_open(struct dt_zero *z, struct dt_err *err)
@@ -48,8 +55,19 @@ void dt_full_release(struct dt_zero *z, size_t unit)
 
 void *dt_full_grads(struct dt_zero *z, size_t unit, struct dt_err *err)
 {
-    (void)err;
-    return dt_row_at(z, &z->grads, unit, 0);
+    return z->loans ? dt_loans_take(z->loans, unit, err) : dt_row_at(z, &z->grads, unit, 0);
+}
+
+/* What was computed into a buffer joins the sum, and its loan ends: the device does one behind the
+ * other. */
+static void add_lent(struct dt_zero *z, size_t unit)
+{
+    void *lent = z->loans ? dt_loans_held(z->loans, unit) : NULL;
+    if (!lent)
+        return;
+    z->device->ops->add_to_floats(z->layout.unit[unit].padded, dt_row_at(z, &z->grads, unit, 0),
+                                  lent, z->device->stream);
+    dt_loans_end(z->loans, lent);
 }
 
 static int push_once(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, struct dt_err *err)
@@ -57,20 +75,25 @@ static int push_once(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, str
     if (z->unit[unit].reduced || z->layout.unit[unit].padded == 0)
         return 0;
     z->unit[unit].reduced = true;
-    return dt_queue_push(z, unit, kind, dt_row_at(z, &z->grads, unit, 0), err);
+    return dt_queue_push(z, unit, kind, dt_row_at(z, &z->grads, unit, 0), z->grads.type, err);
 }
 
 int dt_full_reduce(struct dt_zero *z, size_t unit, enum dt_coll_kind kind, struct dt_err *err)
 {
+    add_lent(z, unit);
     return z->last && z->o.overlap ? push_once(z, unit, kind, err) : 0;
 }
 
-/* Without overlap, all units; with it, those that nobody computed gradients for. */
+/* Without overlap, all units; with it, those that nobody computed gradients for, or said nothing
+ * of.
+ */
 int dt_full_finish(struct dt_zero *z, enum dt_coll_kind kind, struct dt_err *err)
 {
-    for (size_t u = 0; u < z->layout.units; u++)
+    for (size_t u = 0; u < z->layout.units; u++) {
+        add_lent(z, u);
         if (push_once(z, u, kind, err) < 0)
             return -1;
+    }
     return dt_queue_drain(z, err);
 }
 

@@ -16,9 +16,9 @@ int dt_shard_open_grads(struct dt_zero *z, struct dt_err *err)
     if (z->o.frozen)
         return 0;
     if (!z->offload &&
-        dt_row_open(z, &z->grads, z->elem, true, DT_ROW_DEVICE, "gradients", err) < 0)
+        dt_row_open(z, &z->grads, dt_zero_sum_type(z), true, DT_ROW_DEVICE, "gradients", err) < 0)
         return -1;
-    z->loans = dt_loans_create(z, err);
+    z->loans = dt_loans_create(z, DT_LOANS_OF_SHARDS, err);
     return z->loans ? 0 : -1;
 }
 
@@ -41,7 +41,7 @@ int dt_shard_reduce(struct dt_zero *z, size_t unit, struct dt_err *err)
     if (!buffer)
         return -1;
     dt_loans_leave(z->loans, unit);
-    if (dt_queue_push(z, unit, DT_REDUCE_SCATTER, buffer, err) < 0)
+    if (dt_queue_push(z, unit, DT_REDUCE_SCATTER, buffer, z->elem, err) < 0)
         return -1;
     return z->o.overlap ? 0 : dt_queue_drain(z, err);
 }
@@ -54,10 +54,12 @@ int dt_shard_arrived(struct dt_zero *z, size_t unit, void *buffer, struct dt_err
     if (z->offload)
         return dt_offload_fetch(z->offload, unit, sum, buffer, err);
     void *kept = dt_row_at(z, &z->grads, unit, z->rank);
-    if (z->unit[unit].added)
-        ops->add(n, kept, sum, z->device->stream);
+    if (!z->unit[unit].added)
+        ops->cast(n, kept, z->grads.type, sum, z->elem, z->device->stream);
+    else if (z->grads.type == DT_F32)
+        ops->add_to_floats(n, kept, sum, z->device->stream);
     else
-        ops->cast(n, kept, z->elem, sum, z->elem, z->device->stream);
+        ops->add(n, kept, sum, z->device->stream);
     z->unit[unit].added = true;
     dt_loans_end(z->loans, buffer);
     return 0;

@@ -21,7 +21,7 @@ static void add_up(struct dt_zero *z, struct squares *q)
 {
     double sums[DT_PARTS_MOST];
     if (q->parts > 0)
-        z->device->ops->sum_squares(z->elem, q->parts, sums, q->part, z->device->stream);
+        z->device->ops->sum_squares(z->grads.type, q->parts, sums, q->part, z->device->stream);
     for (size_t i = 0; i < q->parts; i++)
         *q->square += sums[i];
     q->parts = 0;
@@ -124,13 +124,14 @@ static int sum_param(struct dt_zero *z, size_t unit, size_t param, size_t owner,
 {
     const struct dt_zero_unit *u = &z->unit[unit];
     struct dt_piece p;
+    enum dt_dtype type = dt_zero_sum_type(z);
     char *grads =
         z->offload ? dt_offload_sum(z->offload, unit) : dt_row_at(z, &z->grads, unit, owner);
     if (!dt_zero_piece(z, unit, owner, param, &p))
         return 0;
     for (size_t i = 0; i < DT_ZERO_TEAMS_MOST && u->partial[param][i]; i++)
-        if (dt_coll_all_reduce(u->partial[param][i], grads + p.at * dt_dtype_size(z->elem), p.count,
-                               z->elem, DT_SUM, err) < 0)
+        if (dt_coll_all_reduce(u->partial[param][i], grads + p.at * dt_dtype_size(type), p.count,
+                               type, DT_SUM, err) < 0)
             return dt_err_wrap(err, "gradients of %s", u->param_name[param]);
     return 0;
 }
@@ -220,6 +221,7 @@ static void update(struct dt_zero *z, float lr, double grad_scale)
                              .bias2 = bias(z, z->o.beta2),
                              .grad_scale = (float)grad_scale,
                              .decoupled = z->o.decoupled,
+                             .float_grads = z->grads.type == DT_F32,
                              .model_type = z->o.model_type},
                        .lr = lr,
                        .chance = chance(z)};

@@ -146,6 +146,11 @@ static int open_rows(struct dt_zero *z, struct dt_err *err)
     return open_scratch(z, err);
 }
 
+enum dt_dtype dt_zero_sum_type(const struct dt_zero *z)
+{
+    return z->o.float_sums ? DT_F32 : z->elem;
+}
+
 bool dt_zero_offloads_params(const struct dt_zero *z)
 {
     return z->o.offload_params && z->device->coll && z->o.stage == 3;

@@ -51,6 +51,9 @@ struct dt_zero_options {
     enum dt_dtype model_type; /* parameters are rounded to it: DT_F32, DT_BF16, DT_F16 */
     enum dt_dtype comm_type;  /* gradients are rounded to it before they are summed */
     bool full_gradients;      /* stage 2: micro-steps are added up before anything is reduced */
+    /* Micro-steps are added up in float, where a device computes with fewer bits: what is kept of
+     * gradients are floats, and at stages 0, 1, and 2 with full_gradients ranks are added up so. */
+    bool float_sums;
     /* Elements under way at a time, but at least one unit; 0: no limit. A unit is summed where it
      * lies, so units are neither copied together nor cut. */
     size_t reduce_bucket; /* gradients */
