@@ -3,9 +3,10 @@
 # Training on GPUs beside PyTorch's, in one run on the same GPU. Three tables:
 # - Each op beside the bandwidth of a copy and beside PyTorch's own: gpu_kernels and gpu/kernels.py.
 # - GPT-2 124M (examples/gpt2-124m.json) and a Llama of 1.1 B (examples/llama-1b.json) in bfloat16 on one GPU, at 1024 and 4096
-#   positions: tokens/s, MFU, peak memory of dtrun-train and of plain PyTorch (gpu/torch_train.py), eager and compiled. Rounds
-#   alternate; medians of steps, least of rounds. MFU: 6 operations for each weight of a matrix product and token, and
-#   6 x layers x width x positions for attention, the half that is not masked; over the time, over --peak.
+#   positions, and the Llama with three times the tokens a step, 24576: tokens/s, MFU, peak memory of dtrun-train and of plain
+#   PyTorch (gpu/torch_train.py), eager and compiled. Rounds alternate; medians of steps, least of rounds. MFU: 6 operations for
+#   each weight of a matrix product and token, and 6 x layers x width x positions for attention, the half that is not masked; over
+#   the time, over --peak. The numbers that go into this stand below the table.
 # - NCCL's all-reduce through libdtrun on all GPUs of this host, where there are two or more.
 # PyTorch is that of python3, where it sees a GPU; else ours is measured alone. Each measurement is a process of its own and is told
 # as it ends: one that fails costs no other, and whoever ends this early has, with --out, what was measured until then.
@@ -15,7 +16,7 @@ export LC_ALL=C
 
 usage="Usage: gpu.sh [--build DIR] [--only PARTS] [--models NAMES] [--out DIR] [--rounds N] [--steps N] [--peak TFLOPS] [--no-torch] [--toy]
   --only PARTS   of kernels, train, reduce: some of the three tables, as in kernels,train
-  --models NAMES of gpt2-1024, gpt2-4096, llama-1024, llama-4096: what to train
+  --models NAMES of gpt2-1024, gpt2-4096, llama-1024, llama-4096, llama-24x1024: what to train
   --out DIR      keep each measurement there, a line of JSON, as it comes; lines that are there already count
   --build DIR    where the project is built (build), best as a release
   --rounds N     rounds of each measurement (3)
@@ -61,7 +62,8 @@ fi
 known="gpt2-1024 gpt2-124m 1024 16
 gpt2-4096 gpt2-124m 4096 4
 llama-1024 llama-1b 1024 8
-llama-4096 llama-1b 4096 2"
+llama-4096 llama-1b 4096 2
+llama-24x1024 llama-1b 1024 24"
 [ -z "$toy" ] || known="tiny-16 tiny 16 2
 tiny-32 tiny 32 1"
 

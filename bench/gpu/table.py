@@ -45,7 +45,8 @@ def kernels(path, peak):
 
 
 def operations_of_token(config):
-    """Forward and backward: 2 + 4 for each weight that a token meets in a product, and the same for the pairs of attention."""
+    """Forward and backward: 2 + 4 for each weight that a token meets in a product, and the same for the pairs of attention.
+    With the positions of a sample, and how the sum came about."""
     c = config["model"]["config"]
     if c["model_type"] == "gpt2":
         layers, width, positions = c["n_layer"], c["n_embd"], c["n_positions"]
@@ -54,16 +55,19 @@ def operations_of_token(config):
         layers, width, positions = c["num_hidden_layers"], c["hidden_size"], c["max_position_embeddings"]
         narrow = width // c["num_attention_heads"] * c.get("num_key_value_heads", c["num_attention_heads"])
         weights = 2 * width * width + 2 * width * narrow + 3 * width * c["intermediate_size"]
-    return 6 * (layers * weights + width * c["vocab_size"]) + 6 * layers * width * positions, positions
+    said = "6 x (%d x %d + %d x %d) + 6 x %d x %d x %d" % (layers, weights, width, c["vocab_size"], layers, width, positions)
+    return 6 * (layers * weights + width * c["vocab_size"]) + 6 * layers * width * positions, positions, said
 
 
 def trainings(folder, peak):
     print("| model | trained by | ms/step | tokens/s | MFU (of %g TFLOP/s) | peak MiB | dtrun faster | its memory |" % peak)
     print("|---|---|---|---|---|---|---|---|")
+    sums = []
     for name in sys.stdin.read().split():
         with open(os.path.join(folder, name + ".json"), encoding="utf-8") as f:
             config = json.load(f)
-        operations, positions = operations_of_token(config)
+        operations, positions, said = operations_of_token(config)
+        sums.append("%s: %s = %.3f GFLOP a token" % (name, said, operations * 1e-9))
         tokens = config["train_batch_size"] * positions
         ours = None
         for kind, who in (("dtrun", "dtrun-train"), ("op-by-op", "without CUDA graphs"), ("eager", "PyTorch"), ("compiled", "torch.compile")):
@@ -79,6 +83,8 @@ def trainings(folder, peak):
                     number("%.0f", row["peak_mib"]),
                     ratio(row["ms"], ours["ms"]) if row is not ours else "",
                     ratio(ours["peak_mib"], row["peak_mib"]) if row is not ours else ""))
+    print("\nMFU: tokens/s times 6 x (layers x weights of a layer + width x vocabulary) + 6 x layers x width x positions, over the peak.")
+    print("\n".join(sums))
 
 
 def reduces(path, ranks):
