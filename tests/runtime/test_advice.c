@@ -38,6 +38,7 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
 #define MICRO_8 "train_micro_batch_size_per_gpu 8 with gradient_accumulation_steps 2"
 #define TENSOR ", \"parallel\": {\"tensor\": 2"
 #define STAGES ", \"parallel\": {\"pipeline\": 2, \"schedule\": "
+#define FLOATS ", \"bf16\": {\"enabled\": true}, \"data_types\": {\"grad_accum_dtype\": \"fp32\"}"
 #define RECOMPUTE "model.activation_checkpointing true"
 #define LENGTH "data.sequence_length 64"
 #define OFFLOAD "zero_optimization.offload_optimizer {\"device\": \"cpu\"}"
@@ -54,6 +55,8 @@ TEST(what_fits_the_run_is_advised_and_nothing_else)
         {BATCHES ", \"zero_optimization\": {\"stage\": 3}}", 2, true, false, RECOMPUTE "; " LORA "; " LENGTH},
         {BATCHES ", \"lora\": {}}", 1, true, false, RECOMPUTE "; lora.base \"nf4\"; " LENGTH},
         {BATCHES ", \"lora\": {\"base\": \"nf4\"}}", 1, true, false, RECOMPUTE "; " LENGTH},
+        {BATCHES FLOATS "}", 1, false, true, RECOMPUTE "; data_types.grad_accum_dtype \"bf16\"; " LENGTH},
+        {BATCHES FLOATS "}", 1, false, false, RECOMPUTE "; " LENGTH},
         {ALL TENSOR "}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; parallel.sequence true; " LENGTH},
         {ALL TENSOR ", \"sequence\": true}}", 2, false, false, RECOMPUTE "; " MICRO_8 "; " LENGTH},
         {BATCHES STAGES "\"1f1b\"}}", 2, false, false, RECOMPUTE "; " LENGTH},

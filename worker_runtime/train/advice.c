@@ -140,6 +140,16 @@ static void try_offload(struct asking *a)
                  "zero_optimization.offload_optimizer {\"device\": \"cpu\"}");
 }
 
+/* What several micro-batches are added up in. */
+static void try_sums(struct asking *a)
+{
+    struct dt_config trial = *a->c;
+    trial.zero.float_sums = false;
+    struct dt_advice *one = a->c->zero.float_sums ? add(a, &trial, a->c->zero.stage, false) : NULL;
+    if (one)
+        snprintf(one->change, sizeof one->change, "data_types.grad_accum_dtype \"bf16\"");
+}
+
 static void try_nf4(struct asking *a)
 {
     struct dt_config trial = *a->c;
@@ -200,6 +210,7 @@ size_t dt_advice_find(const struct dt_config *c, const struct dt_estimate_place 
     try_sequence(&a);
     try_stage(&a);
     try_offload(&a);
+    try_sums(&a);
     try_nf4(&a);
     try_lora(&a);
     try_positions(&a);

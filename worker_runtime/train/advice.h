@@ -6,7 +6,7 @@
 
 #include "worker_runtime/train/estimate.h"
 
-#define DT_ADVICE_MOST 8 /* changes that there may be */
+#define DT_ADVICE_MOST 9 /* changes that there may be */
 
 struct dt_advice {
     char change[112]; /* keys and values as they are written: "zero_optimization.stage 1" */
