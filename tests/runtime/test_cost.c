@@ -207,6 +207,27 @@ TEST(data_ranks_sum_gradients_and_gather_what_they_lack)
     }
 }
 
+/* Where micro-batches of 16-bit numbers are added up in float, that is what ranks sum; at stage 0
+ * the sums are gathered, too, and at stages 1 and 2 parameters. Stage 3 sums each micro-batch as it
+ * was computed, and so does a step of one. */
+TEST(gradients_are_sent_in_float_where_they_are_added_up_so)
+{
+    static const struct {
+        int stage, micro_batches, bytes;
+    } rows[] = {{0, 3, 4 + 4}, {1, 3, 4 + 2}, {2, 3, 4 + 2}, {3, 3, 9 * 2}, {0, 1, 2 + 2}};
+    struct dt_machine m = machine("gpus=4,gpu=A100");
+    struct dt_shape s = gpt(6, 256, 8);
+    struct dt_step_work work = {
+        .shape = &s, .part = &s, .positions = 1024, .elem = 2, .float_sums = true};
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct dt_plan p = plan_of(1, 1, 4, rows[i].micro_batches);
+        p.stage = rows[i].stage;
+        CHECK_ROW("stage %d, %d micro-batches", p.stage, rows[i].micro_batches);
+        CHECK_EQ((int64_t)dt_plan_traffic(&work, &p, &m).bytes[DT_MESH_DP],
+                 (int64_t)dt_shape_params(&s) * rows[i].bytes * 3 / 4);
+    }
+}
+
 /* A thousand parameters are trained: these are summed, and updated. Of the model beside them a rank
  * gathers what it does not keep. */
 TEST(adapters_are_what_is_summed_and_updated)

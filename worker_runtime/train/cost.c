@@ -47,6 +47,7 @@ struct work {
     double trained; /* parameters of a rank's stage, before ZeRO spreads anything */
     double common;  /* of these, what all have that share experts: what is none */
     double frozen;  /* bytes */
+    size_t sum;     /* bytes of a gradient that ranks sum */
 };
 
 const char *dt_plan_say(const struct dt_plan *p, char *out, size_t size)
@@ -167,6 +168,8 @@ static struct work work_of(const struct dt_step_work *of, const struct dt_plan *
     w.micro_batches = (double)p->accumulation;
     w.rows = (double)p->micro * (double)positions / w.context;
     w.stream = w.rows * (double)part->width * (double)elem;
+    /* At stage 3 they sum those of each micro-batch, as they were computed. */
+    w.sum = of->float_sums && p->accumulation > 1 && p->stage < 3 ? sizeof(float) : elem;
     count_trained(&w, of->adapters);
     return w;
 }
@@ -238,7 +241,8 @@ static double gathers(const struct work *w)
 static double data_bytes(const struct work *w)
 {
     double ranks = w->data * w->context;
-    double bytes = (sums(w) + gathers(w)) * w->trained * (double)w->elem;
+    double gathered = (double)(w->p->stage > 0 ? w->elem : w->sum);
+    double bytes = (sums(w) * (double)w->sum + gathers(w) * gathered) * w->trained;
     if (w->p->stage == 3)
         bytes += gathers(w) * w->frozen;
     return (ranks - 1) / ranks * bytes;
@@ -248,7 +252,7 @@ static double data_bytes(const struct work *w)
 static double common_bytes(const struct work *w)
 {
     double shards = w->p->stage > 0 ? w->data * w->context : 1;
-    return 2 * (w->experts - 1) / w->experts * w->common / shards * (double)w->elem;
+    return 2 * (w->experts - 1) / w->experts * w->common / shards * (double)w->sum;
 }
 
 struct dt_traffic dt_plan_traffic(const struct dt_step_work *work, const struct dt_plan *p,

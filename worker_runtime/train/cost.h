@@ -25,6 +25,7 @@ struct dt_step_work {
     size_t positions, elem;      /* of a sample; bytes of a number */
     double adapters;             /* parameters of theirs, the only ones trained; 0: no adapters */
     double frozen;               /* bytes of the model that adapters are for; else 0 */
+    bool float_sums;             /* gradients of several micro-batches are added up in float */
 };
 
 struct dt_cost {

@@ -145,6 +145,7 @@ static size_t put_ways(const struct search *s, const struct dt_mesh_shape *mesh,
                                       .part = part,
                                       .positions = s->c->data.positions,
                                       .elem = s->elem,
+                                      .float_sums = s->c->zero.float_sums,
                                       .adapters = s->adapters,
                                       .frozen = s->frozen};
     size_t count = 0, micro_count = put_micros(samples, s->c->batch.micro_batch, enough, micros);
