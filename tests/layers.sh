@@ -61,7 +61,7 @@ worker_runtime/saved: worker_runtime/ckpt worker_runtime/config worker_runtime/d
 worker_runtime/generate: worker_runtime/saved
 worker_runtime/llamafactory: worker_runtime/config worker_runtime/data
 worker_runtime/export: worker_runtime/saved
-worker_runtime/train_main.c: worker_runtime/train worker_runtime/generate worker_runtime/export worker_runtime/llamafactory
+worker_runtime/program: worker_runtime/train worker_runtime/generate worker_runtime/export worker_runtime/llamafactory
 cuda: worker_runtime/device
 examples: worker_runtime/include rendezvous/protocol
 man: launcher ctl rendezvous/daemon worker_runtime/train
