@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/relax.h"
 #include "worker_runtime/coll/host/patience.h"
 
 #include <limits.h>
@@ -56,15 +57,6 @@ bool dt_cores_suffice(const struct dt_cores *cores, int n, int ranks)
     return bound || count(&all) >= ranks;
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 bool dt_patience_over(struct dt_patience *p)
 {
     int spins = p->own_core ? SPINS : 0, at = p->tries;
@@ -72,7 +64,7 @@ bool dt_patience_over(struct dt_patience *p)
         return true;
     p->tries++;
     if (at < spins)
-        relax();
+        dt_relax();
     else
         sched_yield();
     return false;

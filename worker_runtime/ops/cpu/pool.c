@@ -8,6 +8,7 @@
  * not yet taken live in one word: a late thread cannot take a part of a round that is over.
  *
  * After a fork the child has no threads but its caller's, and does all parts itself. */
+#include "base/relax.h"
 #include "worker_runtime/ops/cpu/pool.h"
 
 #include <limits.h>
@@ -57,15 +58,6 @@ static void futex_wake(atomic_uint *word, int most)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, NULL, NULL, 0);
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Takes parts until this round has none left. Whoever finishes the last one tells the caller. WORK
  * and ARG are read after a part was taken: they hold until it is finished. */
 static void take_parts(struct dt_pool *p, uint32_t round)
@@ -88,7 +80,7 @@ static uint32_t await_round(struct dt_pool *p, uint32_t seen)
         uint32_t now = atomic_load_explicit(&p->round, memory_order_acquire);
         if (now != seen)
             return now;
-        relax();
+        dt_relax();
     }
     atomic_fetch_add(&p->sleeping, 1);
     while (atomic_load(&p->round) == seen)
@@ -123,7 +115,7 @@ static void await_parts(struct dt_pool *p)
 {
     unsigned left = atomic_load_explicit(&p->unfinished, memory_order_acquire);
     for (unsigned i = 0; left > 0 && i < p->looks; i++) {
-        relax();
+        dt_relax();
         left = atomic_load_explicit(&p->unfinished, memory_order_acquire);
     }
     if (left == 0)
