@@ -27,6 +27,7 @@ HeadNorm = struct(rows=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, eps=FLOAT, 
 Rope = struct(rows=SIZE, positions=SIZE, heads=SIZE, head_dim=SIZE, stride=SIZE, speeds=P,
               scale=FLOAT, first=SIZE)
 Linear = struct(rows=SIZE, inputs=SIZE, outputs=SIZE, out_stride=SIZE, layout=INT, weight=P, bias=P)
+Gate = struct(rows=SIZE, width=SIZE, stride=SIZE)
 Magnitude = struct(rows=SIZE, width=SIZE, stride=SIZE, magnitudes=P, bias=P, rnorms=P)
 Dropout = struct(start=ctypes.c_uint64, gone_below=ctypes.c_uint32, scale=FLOAT, width=SIZE, pitch=SIZE)
 Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE, documents=P,
@@ -36,7 +37,7 @@ Attention = struct(batch=SIZE, queries=SIZE, keys=SIZE, first=SIZE, window=SIZE,
 CrossEntropy = struct(rows=SIZE, vocabulary=SIZE, stride=SIZE, targets=P, scale=FLOAT, cap=FLOAT,
                        weights=P)
 AdamW = struct(beta1=FLOAT, beta2=FLOAT, eps=FLOAT, bias1=FLOAT, bias2=FLOAT, grad_scale=FLOAT,
-               decoupled=BOOL, model_type=INT)
+               decoupled=BOOL, float_grads=BOOL, model_type=INT)
 AdamWPart = struct(count=SIZE, master=P, exp_avg=P, exp_avg_sq=P, params=P, grads=P, lr=FLOAT,
                    weight_decay=FLOAT, chance=ctypes.c_uint64, chance_at=ctypes.c_uint64)
 SquaresPart = struct(count=SIZE, x=P)
@@ -48,14 +49,14 @@ OPS = {
     "head_norm_forward": [P] * 3, "head_norm_backward": [P] * 5,
     "rope": [P, P, BOOL],
     "linear_forward": [P] * 3, "linear_gelu_forward": [P] * 4,
-    "linear_backward": [P, P, BOOL, P, P, P, P],
+    "linear_backward": [P, P, BOOL, P, P, P, P], "linear_gelu_backward": [P] * 7,
     "attention_forward": [P] * 2, "attention_backward": [P] * 6,
     "gelu_forward": [SIZE, P, P], "gelu_backward": [SIZE, P, P, P],
-    "swiglu_forward": [SIZE, P, P, P], "swiglu_backward": [SIZE, P, P, P, P, P],
-    "geglu_forward": [SIZE, P, P, P], "geglu_backward": [SIZE, P, P, P, P, P],
+    "swiglu_forward": [P] * 4, "swiglu_backward": [P] * 6, "geglu_forward": [P] * 4, "geglu_backward": [P] * 6,
     "cross_entropy": [P, P, P, BOOL], "cross_entropy_sums": [P] * 3, "cross_entropy_join": [P, SIZE, P, P, P, BOOL],
-    "add": [SIZE, P, P], "copy_rows": [SIZE, SIZE, P, SIZE, P, SIZE], "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P],
-    "sum_squares": [SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT], "nf4_expand": [P] * 2,
+    "add": [SIZE, P, P], "add_to_floats": [SIZE, P, P], "copy_rows": [SIZE, SIZE, P, SIZE, P, SIZE],
+    "dropout": [P, SIZE, P, BOOL, P], "adamw": [P, SIZE, P],
+    "sum_squares": [INT, SIZE, P, P], "cast": [SIZE, P, INT, P, INT], "round_to": [SIZE, P, INT], "nf4_expand": [P] * 2,
     "magnitude_norms": [P, SIZE, FLOAT, P, P, P], "magnitude_forward": [P] * 4, "magnitude_backward": [P] * 7,
 }
 Table = struct(name=ctypes.c_char_p, elem=INT,
@@ -199,6 +200,19 @@ def linear(ops, layout, biased):
     near("dweight", dweight, weight.grad, 2e-5)
     if biased:
         near("dbias", dbias, bias.grad, 2e-5)
+    behind_gelu(ops, line, weight, dout)
+
+
+def behind_gelu(ops, line, weight, dout):
+    """The way back of a layer whose input GELU made."""
+    before = leaf(line.rows, line.inputs)
+    fed = gelu_tanh(before)
+    weight.grad = None
+    (fed @ (weight if line.layout == 0 else weight.t())).backward(dout)
+    dpre, dweight = torch.empty_like(before), torch.zeros_like(weight)
+    ops.linear_gelu_backward(line, dpre, dweight, None, raw(fed), raw(before), dout)
+    near("dpre behind gelu", dpre, before.grad, 2e-5)
+    near("dweight behind gelu", dweight, weight.grad, 2e-5)
 
 
 def magnitude(ops, layout, dropped):
@@ -264,6 +278,7 @@ def activations(ops):
     x, up, dout = leaf(n), leaf(n), torch.randn(n)
     x.data *= 3
     flat, other, out, first, second = raw(x), raw(up), *(torch.empty(n) for _ in range(3))
+    gate = make(Gate, rows=1, width=n)
     want = gelu_tanh(x)
     want.backward(dout)
     ops.gelu_forward(n, out, flat)
@@ -273,21 +288,23 @@ def activations(ops):
     x.grad = None
     want = F.silu(x) * up
     want.backward(dout)
-    ops.swiglu_forward(n, out, flat, other)
-    ops.swiglu_backward(n, first, second, flat, other, dout)
+    ops.swiglu_forward(gate, out, flat, other)
+    ops.swiglu_backward(gate, first, second, flat, other, dout)
     near("swiglu", out, want, 1e-6)
     near("dgate", first, x.grad, 1e-6)
     near("dup", second, up.grad, 1e-6)
     x.grad = up.grad = None
     want = gelu_tanh(x) * up
     want.backward(dout)
-    ops.geglu_forward(n, out, flat, other)
-    ops.geglu_backward(n, first, second, flat, other, dout)
+    ops.geglu_forward(gate, out, flat, other)
+    ops.geglu_backward(gate, first, second, flat, other, dout)
     near("geglu", out, want, 1e-6)
     near("dgate of geglu", first, x.grad, 1e-6)
     near("dup of geglu", second, up.grad, 1e-6)
     ops.add(n, out, dout)
     near("add", out, want + dout, 1e-6)
+    ops.add_to_floats(n, out, dout)
+    near("add to floats", out, want + 2 * dout, 1e-6)
 
 
 def cross_entropy(ops, cap=0.0):
@@ -332,7 +349,7 @@ def adamw(ops, decoupled, model_type):
     near("master", master, p, 2e-6)
     assert torch.equal(params, master.to(TORCH[model_type]).float()), "params are not rounded so"
     total = ctypes.c_double()
-    ops.sum_squares(1, ctypes.addressof(total), make(SquaresPart, count=n, x=master))
+    ops.sum_squares(F32, 1, ctypes.addressof(total), make(SquaresPart, count=n, x=master))
     assert abs(total.value - master.double().pow(2).sum().item()) < 1e-9 * total.value
 
 
