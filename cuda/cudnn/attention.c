@@ -126,14 +126,26 @@ static int grow(struct dt_cudnn_attention *c, size_t bytes, struct dt_err *err)
     return 0;
 }
 
+/* What a query's keys are limited to. */
+static void limits_of(const struct plan *p, char *text, size_t size)
+{
+    const char *documents = p->shape.documents ? " and documents" : "";
+    if (p->shape.window > 0)
+        snprintf(text, size, ", by a window of %lld%s", (long long)p->shape.window, documents);
+    else
+        snprintf(text, size, "%s", p->shape.documents ? ", by documents" : "");
+}
+
 static void refuse(struct dt_cudnn_attention *c, struct plan *p, const char *why)
 {
+    char limits[64];
     p->standing = REFUSED;
+    limits_of(p, limits, sizeof limits);
     say(c,
-        "attention %s of %lld sequences of %lld positions, %lld heads of %lld numbers is computed "
-        "by dtrun's own kernels: %s",
+        "attention %s of %lld sequences of %lld positions, %lld heads of %lld numbers%s is "
+        "computed by dtrun's own kernels: %s",
         way_of(p), (long long)p->shape.batch, (long long)p->shape.positions,
-        (long long)p->shape.heads, (long long)p->shape.head_dim, why);
+        (long long)p->shape.heads, (long long)p->shape.head_dim, limits, why);
 }
 
 static void make_plan(struct dt_cudnn_attention *c, struct plan *p)
@@ -153,8 +165,8 @@ static void make_plan(struct dt_cudnn_attention *c, struct plan *p)
 
 static bool is_aligned(const struct call *k)
 {
-    const void *all[] = {k->a->q, k->a->k,   k->a->v,   k->a->logsum, k->kept,
-                         k->dout, k->out[0], k->out[1], k->out[2]};
+    const void *all[] = {k->a->q, k->a->k, k->a->v,   k->a->logsum, k->a->documents,
+                         k->kept, k->dout, k->out[0], k->out[1],    k->out[2]};
     uintptr_t bits = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         bits |= (uintptr_t)all[i];
@@ -192,12 +204,21 @@ static cudaError_t run_own(struct dt_cudnn_attention *c, const struct call *k, s
                : c->under.forward(k->a, k->out[0], s);
 }
 
+/* Where keys are limited, an engine may meet a block of keys that a query has none of, before it
+ * meets others: infinite scores would make no numbers there, and finite ones vanish beside those
+ * that come. Times log2(e) it is finite still. */
+static float masked_of(const struct plan *p)
+{
+    return p->shape.window > 0 || p->shape.documents ? -1e30f : -INFINITY;
+}
+
 static int run_plan(const struct dt_cudnn_attention *c, const struct plan *p, const struct call *k,
                     struct dt_err *err)
 {
     const struct dt_attention *a = k->a;
     float scale = a->scale > 0 ? a->scale : (float)(1 / sqrt((double)a->head_dim));
-    float masked = -INFINITY, one = 1;
+    float masked = masked_of(p), one = 1;
+    int32_t window = (int32_t)p->shape.window;
     char *average = c->workspace, *dq_sum = average + dt_cudnn_average_bytes(&p->shape);
     char *workspace = dq_sum + dt_cudnn_dq_sum_bytes(&p->shape);
     const struct {
@@ -213,6 +234,8 @@ static int run_plan(const struct dt_cudnn_attention *c, const struct plan *p, co
         {DT_CUDNN_SCALE, &scale, true},
         {DT_CUDNN_MASKED, &masked, true},
         {DT_CUDNN_ONE, &one, k->backward},
+        {DT_CUDNN_WINDOW, &window, window > 0},
+        {DT_CUDNN_DOCUMENTS, a->documents, p->shape.documents},
         {DT_CUDNN_DOUT, k->dout, k->backward},
         {DT_CUDNN_DQ, k->out[0], k->backward},
         {DT_CUDNN_DK, k->out[1], k->backward},
@@ -286,12 +309,33 @@ static void judge(struct dt_cudnn_attention *c, struct plan *p, double apart)
         way_of(p), apart, DT_CUDNN_APART_MOST, c->under.calls->version());
 }
 
+/* Whether documents limit anything in this call: where each sequence is one, a graph that was told
+ * nothing of them would give the same. */
+static bool tells(const struct dt_cudnn_attention *c, const struct call *k, struct dt_stream *s,
+                  cudaError_t *e)
+{
+    size_t n = k->a->batch * k->a->keys;
+    int32_t *begins = k->a->documents ? malloc(n * sizeof *begins) : NULL;
+    bool any = !k->a->documents;
+    if (begins)
+        *e = c->under.fetch(s, begins, k->a->documents, n * sizeof *begins);
+    for (size_t i = 0; begins && *e == cudaSuccess && !any && i < n; i++)
+        any = begins[i] > 0;
+    free(begins);
+    return any;
+}
+
 /* Ours, then cuDNN's in its place; and ours once more where that is not to be believed. */
 static cudaError_t try_plan(struct dt_cudnn_attention *c, struct plan *p, const struct call *k,
                             struct dt_stream *s)
 {
     struct dt_err err = {0};
-    cudaError_t e = run_own(c, k, s);
+    cudaError_t e = cudaSuccess;
+    bool told = tells(c, k, s, &e);
+    if (e == cudaSuccess)
+        e = run_own(c, k, s);
+    if (!told)
+        return e;
     char *ours = e == cudaSuccess ? copy_results(c, k, s, &e) : NULL, *theirs = NULL;
     if (!ours)
         return e;

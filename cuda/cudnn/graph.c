@@ -104,10 +104,11 @@ struct dt_cudnn_tensor dt_cudnn_given(struct dt_cudnn_graph *g, int64_t id, enum
     return tensor(g, id, type, size, stride, GIVEN);
 }
 
-struct dt_cudnn_tensor dt_cudnn_number(struct dt_cudnn_graph *g, int64_t id)
+struct dt_cudnn_tensor dt_cudnn_number(struct dt_cudnn_graph *g, int64_t id,
+                                       enum dt_cudnn_type type)
 {
     const int64_t ones[DT_CUDNN_DIMS] = {1, 1, 1, 1};
-    return tensor(g, id, DT_CUDNN_FLOAT, ones, ones, BY_VALUE);
+    return tensor(g, id, type, ones, ones, BY_VALUE);
 }
 
 /* Their ids are beyond those that callers give. */
@@ -199,13 +200,15 @@ static void pointwise(struct dt_cudnn_graph *g, struct pointwise p, struct dt_cu
 void dt_cudnn_each_to(struct dt_cudnn_graph *g, enum dt_cudnn_mode mode, struct dt_cudnn_tensor to,
                       struct dt_cudnn_tensor x, const struct dt_cudnn_tensor *b)
 {
-    pointwise(g, (struct pointwise){mode, DT_CUDNN_FLOAT, -1}, to, x, b, NULL);
+    enum dt_cudnn_type precision = to.type == DT_CUDNN_INT32 ? DT_CUDNN_INT32 : DT_CUDNN_FLOAT;
+    pointwise(g, (struct pointwise){mode, precision, -1}, to, x, b, NULL);
 }
 
 struct dt_cudnn_tensor dt_cudnn_each(struct dt_cudnn_graph *g, enum dt_cudnn_mode mode,
                                      struct dt_cudnn_tensor x, const struct dt_cudnn_tensor *b)
 {
-    struct dt_cudnn_tensor to = like(g, DT_CUDNN_FLOAT, x);
+    enum dt_cudnn_type type = x.type == DT_CUDNN_INT32 ? DT_CUDNN_INT32 : DT_CUDNN_FLOAT;
+    struct dt_cudnn_tensor to = like(g, type, x);
     dt_cudnn_each_to(g, mode, to, x, b);
     return to;
 }

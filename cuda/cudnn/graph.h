@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { DT_CUDNN_DESCRIPTORS = 128, DT_CUDNN_OPERATIONS = 32, DT_CUDNN_DIMS = 4 };
+enum { DT_CUDNN_DESCRIPTORS = 160, DT_CUDNN_OPERATIONS = 40, DT_CUDNN_DIMS = 4 };
 
 struct dt_cudnn_graph {
     const struct dt_cudnn_calls *calls;
@@ -38,8 +38,9 @@ void dt_cudnn_graph_finish(struct dt_cudnn_graph *g); /* also one that failed, o
 struct dt_cudnn_tensor dt_cudnn_given(struct dt_cudnn_graph *g, int64_t id, enum dt_cudnn_type type,
                                       const int64_t size[DT_CUDNN_DIMS],
                                       const int64_t stride[DT_CUDNN_DIMS]);
-/* A float of the host's. */
-struct dt_cudnn_tensor dt_cudnn_number(struct dt_cudnn_graph *g, int64_t id);
+/* A number of the host's, DT_CUDNN_FLOAT or DT_CUDNN_INT32. */
+struct dt_cudnn_tensor dt_cudnn_number(struct dt_cudnn_graph *g, int64_t id,
+                                       enum dt_cudnn_type type);
 /* What one operation hands to others, and nobody else sees. */
 struct dt_cudnn_tensor dt_cudnn_between(struct dt_cudnn_graph *g, enum dt_cudnn_type type,
                                         int64_t a, int64_t b, int64_t c, int64_t d);
@@ -47,9 +48,11 @@ struct dt_cudnn_tensor dt_cudnn_between(struct dt_cudnn_graph *g, enum dt_cudnn_
 /* TO = X * B, of their last two dimensions. */
 void dt_cudnn_multiply(struct dt_cudnn_graph *g, struct dt_cudnn_tensor to,
                        struct dt_cudnn_tensor x, struct dt_cudnn_tensor b);
-/* TO, a new tensor of X's size, of each element of X, and of B where the mode has two. */
+/* A new tensor of X's size and, but for floats, its type: of each element of X, and of B where the
+ * mode has two. */
 struct dt_cudnn_tensor dt_cudnn_each(struct dt_cudnn_graph *g, enum dt_cudnn_mode mode,
                                      struct dt_cudnn_tensor x, const struct dt_cudnn_tensor *b);
+/* The same to TO, which exists. */
 void dt_cudnn_each_to(struct dt_cudnn_graph *g, enum dt_cudnn_mode mode, struct dt_cudnn_tensor to,
                       struct dt_cudnn_tensor x, const struct dt_cudnn_tensor *b);
 /* The position along AXIS of each element that X has. */

@@ -99,6 +99,7 @@ enum dt_cudnn_mode {
     DT_CUDNN_EXP = 13,
     DT_CUDNN_LOG = 15,
     DT_CUDNN_IDENTITY = 21,
+    DT_CUDNN_GREATER = 302,
     DT_CUDNN_NOT_LESS = 303,
     DT_CUDNN_INDEX = 501,  /* of an element, along an axis */
     DT_CUDNN_SELECT = 601, /* x where t is true, else b */

@@ -6,11 +6,10 @@ typedef struct dt_cudnn_tensor tensor;
 bool dt_cudnn_takes(const struct dt_attention *a)
 {
     size_t strides = a->q_stride | a->k_stride | a->v_stride | a->out_stride;
-    bool limited = a->documents || (a->window > 0 && a->window < a->queries);
     return a->first == 0 && a->queries == a->keys && a->queries > 0 && a->batch > 0 &&
-           a->queries <= INT32_MAX && a->kv_heads > 0 && a->heads % a->kv_heads == 0 &&
+           a->queries <= INT32_MAX / 2 && a->kv_heads > 0 && a->heads % a->kv_heads == 0 &&
            a->head_dim % 8 == 0 && a->head_dim >= 8 && a->head_dim <= 128 && strides % 8 == 0 &&
-           !limited && a->cap <= 0 && a->dropout.gone_below == 0;
+           a->cap <= 0 && a->dropout.gone_below == 0;
 }
 
 struct dt_cudnn_shape dt_cudnn_shape_of(const struct dt_attention *a, bool backward,
@@ -26,6 +25,8 @@ struct dt_cudnn_shape dt_cudnn_shape_of(const struct dt_attention *a, bool backw
         .k_stride = (int64_t)a->k_stride,
         .v_stride = (int64_t)a->v_stride,
         .out_stride = (int64_t)a->out_stride,
+        .window = a->window < a->queries ? (int64_t)a->window : 0,
+        .documents = a->documents != NULL,
         .backward = backward,
         .deterministic = deterministic,
     };
@@ -98,11 +99,40 @@ static tensor scores(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g, t
     return dt_cudnn_each(g, DT_CUDNN_MULTIPLY, products, &scale);
 }
 
-/* Scores of keys behind their query become MASKED. */
-static tensor mask(struct dt_cudnn_graph *g, tensor x, tensor masked)
+/* Keys behind their query become MASKED. */
+static tensor mask_later(struct dt_cudnn_graph *g, tensor x, tensor masked)
 {
     tensor query = dt_cudnn_index(g, x, 2), key = dt_cudnn_index(g, x, 3);
     return dt_cudnn_select(g, x, masked, dt_cudnn_compare(g, DT_CUDNN_NOT_LESS, query, key));
+}
+
+/* So do those that the window has left. Told just so, it is a pattern that cuDNN knows. */
+static tensor mask_left(struct dt_cudnn_graph *g, tensor x, tensor masked)
+{
+    tensor window = dt_cudnn_number(g, DT_CUDNN_WINDOW, DT_CUDNN_INT32);
+    tensor query = dt_cudnn_index(g, x, 2), key = dt_cudnn_index(g, x, 3);
+    tensor last = dt_cudnn_each(g, DT_CUDNN_ADD, key, &window);
+    return dt_cudnn_select(g, x, masked, dt_cudnn_compare(g, DT_CUDNN_GREATER, last, query));
+}
+
+/* And those of documents before the query's. */
+static tensor mask_others(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g, tensor x,
+                          tensor masked)
+{
+    const int64_t size[] = {s->batch, 1, s->positions, 1};
+    const int64_t strides[] = {s->positions, s->positions, 1, 1};
+    tensor begins = dt_cudnn_given(g, DT_CUDNN_DOCUMENTS, DT_CUDNN_INT32, size, strides);
+    tensor key = dt_cudnn_index(g, x, 3);
+    return dt_cudnn_select(g, x, masked, dt_cudnn_compare(g, DT_CUDNN_NOT_LESS, key, begins));
+}
+
+static tensor mask(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g, tensor x,
+                   tensor masked)
+{
+    x = mask_later(g, x, masked);
+    if (s->window > 0)
+        x = mask_left(g, x, masked);
+    return s->documents ? mask_others(s, g, x, masked) : x;
 }
 
 /* -- forward ---------------------------------------------------------------------------------- */
@@ -129,8 +159,9 @@ static void forward(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g)
     tensor k = of_columns(s, g, DT_CUDNN_K, s->kv_heads, s->k_stride);
     tensor v = of_rows(s, g, DT_CUDNN_V, s->kv_heads, s->v_stride);
     tensor out = of_rows(s, g, DT_CUDNN_OUT, s->heads, s->out_stride);
-    tensor scale = dt_cudnn_number(g, DT_CUDNN_SCALE), masked = dt_cudnn_number(g, DT_CUDNN_MASKED);
-    tensor weights = soften(s, g, mask(g, scores(s, g, q, k, scale), masked));
+    tensor scale = dt_cudnn_number(g, DT_CUDNN_SCALE, DT_CUDNN_FLOAT);
+    tensor masked = dt_cudnn_number(g, DT_CUDNN_MASKED, DT_CUDNN_FLOAT);
+    tensor weights = soften(s, g, mask(s, g, scores(s, g, q, k, scale), masked));
     dt_cudnn_multiply(g, out, weights, v);
 }
 
@@ -140,7 +171,7 @@ static void forward(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g)
 static tensor average(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g, tensor dout)
 {
     tensor out = of_rows(s, g, DT_CUDNN_OUT, s->heads, s->out_stride);
-    tensor one = dt_cudnn_number(g, DT_CUDNN_ONE), sum = rows_between(s, g);
+    tensor one = dt_cudnn_number(g, DT_CUDNN_ONE, DT_CUDNN_FLOAT), sum = rows_between(s, g);
     tensor average = of_floats(s, g, DT_CUDNN_AVERAGE, 1);
     dt_cudnn_reduce(g, DT_CUDNN_SUM, sum, dt_cudnn_each(g, DT_CUDNN_MULTIPLY, dout, &out));
     dt_cudnn_each_to(g, DT_CUDNN_MULTIPLY, average, sum, &one);
@@ -184,10 +215,11 @@ static void backward(const struct dt_cudnn_shape *s, struct dt_cudnn_graph *g)
     tensor dk = of_rows(s, g, DT_CUDNN_DK, s->kv_heads, s->k_stride);
     tensor dv = of_rows(s, g, DT_CUDNN_DV, s->kv_heads, s->v_stride);
     tensor stats = of_floats(s, g, DT_CUDNN_STATS, 1);
-    tensor scale = dt_cudnn_number(g, DT_CUDNN_SCALE), masked = dt_cudnn_number(g, DT_CUDNN_MASKED);
+    tensor scale = dt_cudnn_number(g, DT_CUDNN_SCALE, DT_CUDNN_FLOAT);
+    tensor masked = dt_cudnn_number(g, DT_CUDNN_MASKED, DT_CUDNN_FLOAT);
     tensor averages = average(s, g, dout);
     tensor below = dt_cudnn_each(g, DT_CUDNN_SUBTRACT, scores(s, g, q, k, scale), &stats);
-    tensor weights = dt_cudnn_each(g, DT_CUDNN_EXP, mask(g, below, masked), NULL);
+    tensor weights = dt_cudnn_each(g, DT_CUDNN_EXP, mask(s, g, below, masked), NULL);
     gather(s, g, dv, weights, dout);
     tensor dweights = scores_between(s, g);
     dt_cudnn_multiply(g, dweights, dout, v);

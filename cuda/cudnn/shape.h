@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention as graphs of cuDNN's, which that knows by their pattern and computes in one kernel:
- * forward as product, scale, mask, softmax, product; backward as its derivatives, with the weights
+ * forward as product, scale, masks, softmax, product; backward as its derivatives, with the weights
  * found again from the kept logsum. */
 #ifndef DT_CUDA_CUDNN_SHAPE_H
 #define DT_CUDA_CUDNN_SHAPE_H
@@ -12,6 +12,8 @@
 struct dt_cudnn_shape {
     int64_t batch, positions, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride; /* from position to position */
+    int64_t window;                                   /* 0: all */
+    int64_t documents;                                /* whether there are any */
     int64_t backward;
     int64_t deterministic;
 };
@@ -26,6 +28,8 @@ enum dt_cudnn_role {
     DT_CUDNN_SCALE, /* numbers of the host's: that of scores, what a masked score is, and 1 */
     DT_CUDNN_MASKED,
     DT_CUDNN_ONE,
+    DT_CUDNN_WINDOW,    /* a whole number of the host's */
+    DT_CUDNN_DOCUMENTS, /* [batch, positions]: where each position's begins */
     DT_CUDNN_DOUT,
     DT_CUDNN_DQ,
     DT_CUDNN_DK,
@@ -36,7 +40,7 @@ enum dt_cudnn_role {
 };
 
 /* Whether cuDNN is asked at all: bfloat16, causal, whole sequences, heads of a multiple of 8 up to
- * 128, nothing capped, dropped or limited to a window or a document. */
+ * 128, nothing capped or dropped. */
 bool dt_cudnn_takes(const struct dt_attention *a);
 struct dt_cudnn_shape dt_cudnn_shape_of(const struct dt_attention *a, bool backward,
                                         bool deterministic);

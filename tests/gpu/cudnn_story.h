@@ -27,6 +27,7 @@ static struct world {
     _Alignas(16) uint16_t out[ROWS * Q_WIDTH], dout[ROWS * Q_WIDTH];
     _Alignas(16) uint16_t dq[ROWS * Q_WIDTH], dk[ROWS * KV_WIDTH], dv[ROWS * KV_WIDTH];
     _Alignas(16) float logsum[BATCH * HEADS * POSITIONS];
+    _Alignas(16) int32_t documents[ROWS];
     struct dt_attention a;
 } w;
 
@@ -68,17 +69,25 @@ static cudaError_t own_backward(const struct dt_attention *a, void *dq, void *dk
     return cudaSuccess;
 }
 
-static bool is_backward(int count, const int64_t *ids)
+static bool has(int count, const int64_t *ids, enum dt_cudnn_role role)
 {
     for (int i = 0; i < count; i++)
-        if (ids[i] == DT_CUDNN_DQ)
+        if (ids[i] == role)
             return true;
     return false;
 }
 
+/* To a window, or to documents. */
+static bool is_limited(int count, const int64_t *ids)
+{
+    return has(count, ids, DT_CUDNN_WINDOW) || has(count, ids, DT_CUDNN_DOCUMENTS);
+}
+
 static void give(int count, const int64_t *ids, void *const *at)
 {
-    bool back = is_backward(count, ids);
+    bool back = has(count, ids, DT_CUDNN_DQ);
+    CHECK_EQ(has(count, ids, DT_CUDNN_WINDOW), w.a.window > 0 && w.a.window < POSITIONS);
+    CHECK_EQ(has(count, ids, DT_CUDNN_DOCUMENTS), w.a.documents != NULL);
     for (int i = 0; i < count; i++) {
         if (ids[i] == DT_CUDNN_OUT && !back)
             fill(at[i], ROWS * Q_WIDTH, theirs);
@@ -91,7 +100,11 @@ static void give(int count, const int64_t *ids, void *const *at)
         if (ids[i] == DT_CUDNN_SCALE)
             CHECK(fabsf(*(float *)at[i] - 1 / sqrtf(DIM)) < 1e-6f);
         if (ids[i] == DT_CUDNN_MASKED)
-            CHECK(*(float *)at[i] == -INFINITY);
+            CHECK(*(float *)at[i] == (is_limited(count, ids) ? -1e30f : -INFINITY));
+        if (ids[i] == DT_CUDNN_WINDOW)
+            CHECK_EQ(*(int32_t *)at[i], (int32_t)w.a.window);
+        if (ids[i] == DT_CUDNN_DOCUMENTS)
+            CHECK(at[i] == w.documents);
         /* Room that cuDNN writes to is the workspace's. */
         if (ids[i] == DT_CUDNN_AVERAGE || ids[i] == DT_CUDNN_DQ_SUM)
             CHECK((char *)at[i] < (char *)fake.workspace_at);

@@ -247,13 +247,103 @@ TEST(graphs_have_the_operations_that_they_should)
     begin(false);
     backward();
     CHECK_EQ(fake.operations, 23); /* dq is not added up in floats */
-    w.a.heads = w.a.kv_heads;
     end();
+}
+
+/* The last position of the last sequence begins a document. */
+static void pack(void)
+{
+    w.documents[ROWS - 1] = POSITIONS - 1;
+    w.a.documents = w.documents;
+}
+
+TEST(windows_and_documents_are_more_operations)
+{
+    static const struct {
+        size_t window;
+        bool packed;
+        int forward, backward;
+    } rows[] = {{3, false, 19, 29},
+                {1, false, 19, 29},
+                {4, false, 14, 24},
+                {0, true, 17, 27},
+                {3, true, 22, 32}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        begin(true);
+        w.a.window = rows[i].window;
+        if (rows[i].packed)
+            pack();
+        forward();
+        CHECK_EQ(fake.operations, rows[i].forward);
+        backward();
+        CHECK_EQ(fake.operations, rows[i].backward);
+        CHECK_EQ(w.lines, 0);
+        CHECK_EQ(fake.executed, 2);
+        end();
+    }
+}
+
+TEST(each_window_is_compared_and_so_are_documents)
+{
+    begin(true);
+    forward();
+    w.a.window = 3;
+    forward();
+    w.a.window = 2;
+    forward();
+    CHECK_EQ(w.own, 3);
+    pack();
+    theirs = 3;
+    CHECK_EQ((int)forward(), 1);
+    CHECK_SAID("forward is 2 of its norm apart");
+    end();
+}
+
+/* A graph that was misread would show in none of them. */
+TEST(documents_that_are_whole_sequences_do_not_show_who_is_right)
+{
+    begin(true);
+    w.a.documents = w.documents;
+    theirs = 3;
+    CHECK_EQ((int)forward(), 1);
+    CHECK_EQ((int)forward(), 1);
+    CHECK_EQ(fake.executed, 0);
+    CHECK_EQ(w.own, 2);
+    CHECK_EQ(w.lines, 0);
+    pack();
+    theirs = 1;
+    forward();
+    w.documents[ROWS - 1] = 0; /* nobody looks any more */
+    theirs = 7;
+    CHECK_EQ((int)forward(), 7);
+    end();
+}
+
+TEST(what_has_no_engine_is_told_with_its_limits)
+{
+    static const struct {
+        size_t window;
+        bool packed;
+        const char *line;
+    } rows[] = {{0, false, "4 heads of 8 numbers is computed"},
+                {3, false, "4 heads of 8 numbers, by a window of 3 is computed"},
+                {0, true, "4 heads of 8 numbers, by documents is computed"},
+                {3, true, "4 heads of 8 numbers, by a window of 3 and documents is computed"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin(true);
+        fake.engines = 0;
+        w.a.window = rows[i].window;
+        if (rows[i].packed)
+            pack();
+        forward();
+        CHECK_SAID(rows[i].line);
+        end();
+    }
 }
 
 TEST(what_cudnn_does_not_take_never_gets_there)
 {
-    static const int32_t documents[BATCH * POSITIONS];
     const struct dt_attention good = {.batch = 1,
                                       .queries = 4,
                                       .keys = 4,
@@ -264,29 +354,24 @@ TEST(what_cudnn_does_not_take_never_gets_there)
                                       .k_stride = 128,
                                       .v_stride = 128,
                                       .out_stride = 256};
-    struct dt_attention rows[12];
+    struct dt_attention rows[10];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         rows[i] = good;
     rows[0].first = 1;
     rows[1].keys = 5;
-    rows[2].window = 3;
-    rows[3].documents = documents;
-    rows[4].cap = 30;
-    rows[5].dropout.gone_below = 1;
-    rows[6].head_dim = 136;
-    rows[7].head_dim = 60;
-    rows[8].q_stride = 260;
-    rows[9].kv_heads = 3;
-    rows[10].queries = rows[10].keys = 0;
-    rows[11].batch = 0;
+    rows[2].cap = 30;
+    rows[3].dropout.gone_below = 1;
+    rows[4].head_dim = 136;
+    rows[5].head_dim = 60;
+    rows[6].q_stride = 260;
+    rows[7].kv_heads = 3;
+    rows[8].queries = rows[8].keys = 0;
+    rows[9].batch = 0;
     CHECK(dt_cudnn_takes(&good));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("row %zu", i);
         CHECK(!dt_cudnn_takes(&rows[i]));
     }
-    struct dt_attention wide = good;
-    wide.window = 4;
-    CHECK(dt_cudnn_takes(&wide)); /* that is no limit */
 }
 
 TEST(memory_that_is_not_aligned_is_for_our_kernels)
@@ -296,6 +381,12 @@ TEST(memory_that_is_not_aligned_is_for_our_kernels)
     forward();
     CHECK_EQ(fake.calls, 0);
     CHECK_EQ(w.own, 1);
+    w.a.k = w.k;
+    w.a.documents = w.documents + 1;
+    w.documents[2] = 1;
+    forward();
+    CHECK_EQ(fake.calls, 0);
+    CHECK_EQ(w.own, 2);
     end();
 }
 

@@ -85,6 +85,30 @@ TEST(cudnn_has_engines_for_our_graphs)
         }
 }
 
+TEST(cudnn_has_engines_for_windows_and_documents)
+{
+    static const struct {
+        int64_t size[5], window;
+        bool documents, deterministic;
+    } rows[] = {{{2, 1024, 12, 12, 64}, 256, false, true},
+                {{2, 1024, 32, 4, 64}, 0, true, true},
+                {{2, 4096, 32, 8, 128}, 1024, true, false},
+                {{1, 77, 2, 1, 80}, 1, true, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            char why[512];
+            const int64_t *r = rows[i].size;
+            struct dt_cudnn_shape s = shape(r[0], r[1], r[2], r[3], r[4]);
+            s.window = rows[i].window;
+            s.documents = rows[i].documents;
+            s.backward = backward;
+            s.deterministic = rows[i].deterministic;
+            int64_t bytes = plan(&s, (size_t)1 << 40, why);
+            CHECK_ROW("row %zu, %s: %s", i, backward ? "backward" : "forward", why);
+            CHECK(bytes >= 0);
+        }
+}
+
 /* Q, k and v of one product lie side by side. */
 TEST(rows_may_hold_all_three)
 {

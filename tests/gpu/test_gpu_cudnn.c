@@ -49,10 +49,29 @@ static void *down(struct gpu_kit *g, size_t bytes, const void *at)
     return to;
 }
 
-/* The third time: the first is compared, the second might be recorded. */
-static struct results attend(struct gpu_kit *g, size_t batch, size_t positions, size_t heads,
-                             size_t kv_heads, size_t dim)
+struct row {
+    size_t batch, positions, heads, kv_heads, dim;
+    size_t window;
+    bool packed;
+};
+
+/* Each sequence is two documents, the first of a third of its positions. */
+static const int32_t *pack(struct gpu_kit *g, const struct row *x)
 {
+    size_t n = x->batch * x->positions, begins = x->positions / 3;
+    int32_t *documents = calloc(n, sizeof *documents);
+    for (size_t i = 0; i < n; i++)
+        documents[i] = i % x->positions < begins ? 0 : (int32_t)begins;
+    const int32_t *there = gpu_up_ids(g, n, documents);
+    free(documents);
+    return there;
+}
+
+/* The third time: the first is compared, the second might be recorded. */
+static struct results attend(struct gpu_kit *g, const struct row *x)
+{
+    size_t batch = x->batch, positions = x->positions, heads = x->heads;
+    size_t kv_heads = x->kv_heads, dim = x->dim;
     struct results r = {.n_q = batch * positions * heads * dim,
                         .n_kv = batch * positions * kv_heads * dim,
                         .n_logsum = batch * heads * positions};
@@ -67,6 +86,8 @@ static struct results attend(struct gpu_kit *g, size_t batch, size_t positions, 
     struct dt_attention a = {.batch = batch,
                              .queries = positions,
                              .keys = positions,
+                             .window = x->window,
+                             .documents = x->packed ? pack(g, x) : NULL,
                              .heads = heads,
                              .kv_heads = kv_heads,
                              .head_dim = dim,
@@ -109,16 +130,28 @@ static void near(const char *what, enum dt_dtype type, size_t n, const void *our
     CHECK(apart >= 0 && apart < (type == DT_F32 ? 1e-3 : 0.02));
 }
 
+static bool is_mock(void)
+{
+    const char *plugin = getenv("DTRUN_CUDA_PLUGIN");
+    return plugin && strstr(plugin, "emulated");
+}
+
+/* On a mock GPU both are our kernels: one row is enough. */
 static void beside_ours(bool fast)
 {
-    static const size_t rows[][5] = {
-        {2, 128, 4, 4, 64}, {1, 200, 4, 1, 128}, {2, 77, 2, 2, 64}, {1, 130, 4, 2, 80}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const size_t *x = rows[i];
-        CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu", x[0], x[1], x[2], x[3], x[4]);
+    static const struct row rows[] = {{1, 200, 2, 1, 128, 70, true}, {2, 128, 4, 4, 64, 0, false},
+                                      {1, 200, 4, 1, 128, 0, false}, {2, 77, 2, 2, 64, 0, false},
+                                      {1, 130, 4, 2, 80, 0, false},  {2, 200, 1, 1, 64, 50, false},
+                                      {2, 300, 1, 1, 64, 0, true}};
+    size_t count = is_mock() ? 1 : sizeof rows / sizeof *rows;
+    for (size_t i = 0; i < count; i++) {
+        const struct row *x = &rows[i];
+        CHECK_ROW("batch %zu positions %zu heads %zu/%zu dim %zu window %zu%s", x->batch,
+                  x->positions, x->heads, x->kv_heads, x->dim, x->window,
+                  x->packed ? " documents" : "");
         struct gpu_kit own = open_kit(DT_BF16, false, fast), g = open_kit(DT_BF16, true, fast);
-        struct results ours = attend(&own, x[0], x[1], x[2], x[3], x[4]);
-        struct results theirs = attend(&g, x[0], x[1], x[2], x[3], x[4]);
+        struct results ours = attend(&own, x);
+        struct results theirs = attend(&g, x);
         near("out", DT_BF16, ours.n_q, ours.out, theirs.out);
         near("logsum", DT_F32, ours.n_logsum, ours.logsum, theirs.logsum);
         near("dq", DT_BF16, ours.n_q, ours.dq, theirs.dq);
@@ -166,8 +199,7 @@ TEST(a_run_in_float_is_told_that_its_attention_is_our_own)
 
 TEST(a_mock_gpu_has_no_cudnn_and_says_so)
 {
-    const char *plugin = getenv("DTRUN_CUDA_PLUGIN");
-    if (!plugin || !strstr(plugin, "emulated"))
+    if (!is_mock())
         SKIP("this is for the mock GPU");
     lines = 0;
     struct gpu_kit g = open_kit(DT_BF16, true, false);
