@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# hang_incidents.py --dtrun PROGRAM [NAME...]: scripts that train with PyTorch's gloo and have one broken line. The terminal says
-# which rank stands where, and of which class the hang is. Jobs that only take their time are left alone.
+# hang_incidents.py --dtrun PROGRAM [--part firsts|others] [NAME...]: scripts that train with PyTorch's gloo and have one broken
+# line. The terminal says which rank stands where, and of which class the hang is. Jobs that only take their time are left alone.
+# A part is the first incident of each class and what is nobody's fault, or all other incidents.
 
 import argparse
 import concurrent.futures
@@ -125,21 +126,34 @@ def restarted(program):
     tap.check_equal(len(job.verdicts()), 1, "verdicts of attempt 0")
 
 
+def split(incidents):
+    """The first incident of each class, and the others."""
+    firsts = {}
+    for name, row in incidents.items():
+        firsts.setdefault(row.kind, name)
+    return ({name: row for name, row in incidents.items() if firsts[row.kind] == name},
+            {name: row for name, row in incidents.items() if firsts[row.kind] != name})
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtrun", required=True, metavar="PROGRAM")
+    parser.add_argument("--part", choices=["firsts", "others"])
     parser.add_argument("only", nargs="*")
     args = parser.parse_args()
     tap.start(limit=580)
     tap.comment("PyTorch %s" % torch.__version__)
 
-    def wanted(table):
-        return [(name, row) for name, row in table.items() if not args.only or name in args.only]
+    def wanted(table, part):
+        in_part = args.part in (None, part)
+        return [(name, row) for name, row in table.items() if (name in args.only if args.only else in_part)]
 
+    firsts, others = split(INCIDENTS)
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        cases = [("nobody is blamed: " + name, pool.submit(quiet, args.dtrun, *row)) for name, row in wanted(QUIET)]
-        cases += [(name, pool.submit(incident, args.dtrun, row)) for name, row in wanted(INCIDENTS)]
-        if not args.only:
+        cases = [("nobody is blamed: " + name, pool.submit(quiet, args.dtrun, *row)) for name, row in wanted(QUIET, "firsts")]
+        rows = wanted(firsts, "firsts") + wanted(others, "others")
+        cases += [(name, pool.submit(incident, args.dtrun, row)) for name, row in rows]
+        if not args.only and args.part != "others":
             cases.append(("a job that hangs once goes on after a restart", pool.submit(restarted, args.dtrun)))
         for name, future in cases:
             tap.case(name, future.result)
