@@ -44,6 +44,7 @@ TRAINED = {
     "llama-1024": ("llama-1b", 1024, 8),
     "gpt2-4096": ("gpt2-124m", 4096, 4),
     "llama-4096": ("llama-1b", 4096, 2),
+    "llama-24x1024": ("llama-1b", 1024, 24),
 }
 MOST_APART = 1e-3
 
