@@ -17,12 +17,14 @@
 #include "rendezvous/journal/folder.h"
 #include "rendezvous/journal/format.h"
 #include "rendezvous/journal/index.h"
+#include "rendezvous/journal/owed.h"
 
 #include <assert.h>
 #include <errno.h>
 
 #define COMPACT_FROM ((uint64_t)4 << 20)
 #define COPY_AT_ONCE ((uint64_t)64 << 10) /* what may be left when the files are exchanged */
+#define PAY_EVERY_MS 1000                 /* while something is owed */
 
 struct waiter {
     struct dt_node in_list;
@@ -60,7 +62,9 @@ struct dt_journal {
     uint64_t end;   /* of the last whole record */
     bool has_scrap; /* a failed put may have left bytes behind it */
     struct dt_journal_index index;
-    struct dt_buf head;     /* of the record being put */
+    struct dt_buf head; /* of the record being put */
+    struct dt_journal_owed owed;
+    uv_timer_t pay;         /* while there is something */
     uint64_t puts, durable; /* how many, and how many of these are on disk */
     struct dt_list waiting; /* for a flush that has not begun */
     struct flush flush;
@@ -135,6 +139,7 @@ static void destroy(struct dt_journal *j)
     dt_auto_close_fd(&j->fd);
     dt_journal_folder_close(&j->folder);
     dt_journal_index_finish(&j->index);
+    dt_journal_owed_finish(&j->owed);
     dt_buf_finish(&j->head);
     free(j);
 }
@@ -151,22 +156,30 @@ struct dt_journal *dt_journal_open(uv_loop_t *loop, const char *dir, dt_journal_
     j->fd = -1;
     dt_list_init(&j->waiting);
     dt_journal_index_init(&j->index);
-    if (dt_journal_folder_open(&j->folder, dir, err) == 0 && load(j, replay, arg, err) == 0)
+    dt_journal_owed_init(&j->owed);
+    if (dt_journal_folder_open(&j->folder, dir, err) == 0 && load(j, replay, arg, err) == 0) {
+        uv_timer_init(loop, &j->pay);
         return j;
+    }
     destroy(j);
     return NULL;
 }
 
-/* A journal that is closing ends with the last of what is under way. */
-static void end_if_idle(struct dt_journal *j)
+static void on_timer_closed(uv_handle_t *h)
 {
-    if (j->flush.running || j->compaction.state != RESTING)
-        return;
+    struct dt_journal *j = dt_container_of((uv_timer_t *)h, struct dt_journal, pay);
     void (*on_closed)(void *arg) = j->on_closed;
     void *arg = j->closed_arg;
     destroy(j);
     if (on_closed)
         on_closed(arg);
+}
+
+/* A journal that is closing ends with the last of what is under way. */
+static void end_if_idle(struct dt_journal *j)
+{
+    if (!j->flush.running && j->compaction.state == RESTING)
+        uv_close((uv_handle_t *)&j->pay, on_timer_closed);
 }
 
 /* -- compaction ------------------------------------------------------------------------------- */
@@ -405,18 +418,6 @@ int dt_journal_sync(struct dt_journal *j, void (*done)(void *arg, const struct d
     return 0;
 }
 
-void dt_journal_close(struct dt_journal *j, void (*on_closed)(void *arg), void *arg)
-{
-    if (!j)
-        return;
-    assert(!j->closing);
-    j->closing = true;
-    j->on_closed = on_closed;
-    j->closed_arg = arg;
-    if (!j->flush.running) /* also with nothing to do: ON_CLOSED is called from the loop */
-        start_flush(j, false);
-}
-
 /* -- put -------------------------------------------------------------------------------------- */
 
 static int check_put(const struct dt_journal *j, struct dt_bytes key, struct dt_bytes value,
@@ -474,25 +475,15 @@ static void note_appended(struct dt_journal *j, uint64_t size)
     j->counters.bytes += size;
 }
 
-int dt_journal_put(struct dt_journal *j, struct dt_bytes key, struct dt_bytes value,
-                   struct dt_err *err)
+/* 0, or an errno value: all is as before. */
+static int enter(struct dt_journal *j, struct dt_bytes key, struct dt_bytes value)
 {
-    assert(!j->closing);
-    if (check_put(j, key, value, err) < 0)
-        return -1;
-    struct dt_journal_entry *e = dt_journal_index_find(&j->index, key);
-    if (!e && value.len == 0)
-        return 0;
-    if (!e && !(e = dt_journal_index_take(&j->index, key)))
-        return no_memory(j, err);
-    int rc = append(j, key, value);
+    struct dt_journal_entry *e = dt_journal_index_take(&j->index, key);
+    int rc = e ? append(j, key, value) : ENOMEM;
     if (rc) {
-        if (e->size == 0)
+        if (e && e->size == 0)
             dt_journal_index_remove(&j->index, e);
-        return dt_err_set(
-            err, DT_E_RUNTIME,
-            "%s/journal does not take %zu bytes more: %s; see to the room on its disk",
-            j->folder.name, key.len + value.len, strerror(rc));
+        return rc;
     }
     uint64_t at = j->end, size = DT_JOURNAL_RECORD_HEAD + key.len + value.len;
     note_appended(j, size);
@@ -502,6 +493,81 @@ int dt_journal_put(struct dt_journal *j, struct dt_bytes key, struct dt_bytes va
         dt_journal_index_remove(&j->index, e);
     compact_if_worth_it(j);
     return 0;
+}
+
+/* -- what is owed ----------------------------------------------------------------------------- */
+
+static int pay(struct dt_journal *j)
+{
+    for (struct dt_journal_debt *d; (d = dt_journal_owed_first(&j->owed));) {
+        int rc = enter(j, d->key, d->value);
+        if (rc)
+            return rc;
+        dt_journal_owed_drop(&j->owed, d->key);
+    }
+    if (uv_is_active((uv_handle_t *)&j->pay)) {
+        uv_timer_stop(&j->pay);
+        dt_info("%s/journal has taken what its disk had no room for", j->folder.name);
+    }
+    return 0;
+}
+
+static void on_paid(void *arg, const struct dt_err *err)
+{
+    (void)arg;
+    if (err)
+        dt_error("%s", err->text);
+}
+
+static void on_pay(uv_timer_t *t)
+{
+    struct dt_journal *j = dt_container_of(t, struct dt_journal, pay);
+    struct dt_err err;
+    if (has_failed(j)) /* for good */
+        uv_timer_stop(t);
+    else if (pay(j) == 0 && dt_journal_sync(j, on_paid, NULL, &err) < 0)
+        dt_warn("%s", err.text);
+}
+
+static void owe(struct dt_journal *j, struct dt_bytes key, struct dt_bytes value)
+{
+    if (dt_journal_owed_add(&j->owed, key, value) == 0 && !uv_is_active((uv_handle_t *)&j->pay))
+        uv_timer_start(&j->pay, on_pay, PAY_EVERY_MS, PAY_EVERY_MS);
+}
+
+/* What is owed goes first: the order of keys is that in which they were put. */
+int dt_journal_put(struct dt_journal *j, struct dt_bytes key, struct dt_bytes value,
+                   struct dt_err *err)
+{
+    assert(!j->closing);
+    if (check_put(j, key, value, err) < 0)
+        return -1;
+    dt_journal_owed_drop(&j->owed, key);
+    if (value.len == 0 && !dt_journal_index_find(&j->index, key))
+        return 0;
+    int rc = pay(j);
+    if (rc == 0)
+        rc = enter(j, key, value);
+    if (rc == 0)
+        return 0;
+    owe(j, key, value);
+    return dt_err_set(err, DT_E_RUNTIME,
+                      "%s/journal does not take %zu bytes more: %s; see to the room on its disk",
+                      j->folder.name, key.len + value.len, strerror(rc));
+}
+
+void dt_journal_close(struct dt_journal *j, void (*on_closed)(void *arg), void *arg)
+{
+    if (!j)
+        return;
+    assert(!j->closing);
+    if (!has_failed(j))
+        pay(j);
+    j->closing = true;
+    j->on_closed = on_closed;
+    j->closed_arg = arg;
+    if (!j->flush.running) /* also with nothing to do: ON_CLOSED is called from the loop */
+        start_flush(j, false);
 }
 
 const struct dt_journal_counters *dt_journal_counters(const struct dt_journal *j)

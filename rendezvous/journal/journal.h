@@ -30,8 +30,9 @@ typedef void dt_journal_replay_fn(void *arg, struct dt_bytes key, struct dt_byte
 struct dt_journal *dt_journal_open(uv_loop_t *loop, const char *dir, dt_journal_replay_fn *replay,
                                    void *arg, struct dt_err *err);
 
-/* -1 and *err: the disk does not take it; the file is as before. VALUE of no bytes removes the
- * key. After a failed sync nothing is taken any more. */
+/* -1 and *err: the disk does not take it; the file is as before. It is kept in memory then, and
+ * tried again every second, at the next put and at the end. VALUE of no bytes removes the key.
+ * After a failed sync nothing is taken any more. */
 int dt_journal_put(struct dt_journal *j, struct dt_bytes key, struct dt_bytes value,
                    struct dt_err *err);
 

@@ -274,11 +274,75 @@ TEST(a_full_disk_refuses_a_record_and_keeps_all_others)
         let_files_grow_to(RLIM_INFINITY);
         CHECK_EQ(size_of(journal_of("full")), before);
     }
+    put(&w, "a", "3");
     put(&w, "b", "2");
     sync_now(&w);
     check_told(&w, "d");
     world_close(&w);
-    check_replays("full", "a=1 b=2 ");
+    check_replays("full", "a=3 b=2 ");
+}
+
+static void refuse(struct world *w, const char *key, const char *value)
+{
+    struct dt_err err = {0};
+    CHECK_FAIL(dt_journal_put(w->j, dt_bytes_of(key), dt_bytes_of(value), &err), err,
+               "see to the room on its disk");
+}
+
+/* A disk that is full takes nothing of all this. */
+static void fill_and_refuse(struct world *w, const char *name)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    world_open(w, name);
+    put(w, "a", "1");
+    put(w, "gone", "2");
+    let_files_grow_to((rlim_t)size_of(journal_of(name)));
+    refuse(w, "b", "3");
+    refuse(w, "a", "4");
+    refuse(w, "gone", "");
+    refuse(w, "c", "5");
+    put(w, "c", ""); /* was never there */
+    refuse(w, "b", "6");
+}
+
+TEST(what_a_full_disk_refused_is_written_once_there_is_room)
+{
+    struct world w;
+    fill_and_refuse(&w, "room");
+    let_files_grow_to(RLIM_INFINITY);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    CHECK_EQ(dt_journal_counters(w.j)->records, 5);
+    CHECK_EQ(dt_journal_counters(w.j)->syncs, 1);
+    off_t then = size_of(journal_of("room"));
+    world_close(&w);
+    CHECK_EQ(size_of(journal_of("room")), then);
+    check_replays("room", "a=4 b=6 ");
+}
+
+TEST(what_a_full_disk_refused_goes_before_the_next_record)
+{
+    struct world w;
+    fill_and_refuse(&w, "before");
+    let_files_grow_to(RLIM_INFINITY);
+    put(&w, "d", "7");
+    CHECK_EQ(dt_journal_counters(w.j)->records, 6);
+    sync_now(&w);
+    check_told(&w, "d");
+    world_close(&w);
+    check_replays("before", "a=4 b=6 d=7 ");
+}
+
+TEST(what_a_full_disk_refused_is_tried_again_at_the_end)
+{
+    struct world w;
+    fill_and_refuse(&w, "end");
+    let_files_grow_to(RLIM_INFINITY);
+    world_close(&w);
+    check_replays("end", "a=4 b=6 ");
+    fill_and_refuse(&w, "never");
+    world_close(&w);
+    let_files_grow_to(RLIM_INFINITY);
+    check_replays("never", "a=1 gone=2 ");
 }
 
 TEST(a_disk_too_full_to_compact_leaves_the_journal_usable)
