@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 /* Descriptors that are not clients': listeners, signals, the loop, a log. */
 #define RESERVED_FDS 64
@@ -332,15 +333,29 @@ static bool same_rdzv(const struct dt_rendezvous_options *a, const struct dt_ren
            a->share_default_id == b->share_default_id;
 }
 
+/* What a pipe held is gone: its end would be taken for a file without any limit or range, and who
+ * waits for more of it serves nobody. What cannot be looked at is told by whoever opens it. */
+static int check_file_again(const char *path, struct dt_err *err)
+{
+    struct stat st;
+    if (!path || stat(path, &st) < 0 || S_ISREG(st.st_mode))
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "--config: %s is no ordinary file, which alone can be read again; name one, "
+                      "and restart",
+                      path);
+}
+
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
  * was. */
 static void reload(struct daemon *d)
 {
-    struct dt_rendezvous_options next;
+    struct dt_rendezvous_options next = {0};
     struct dt_opt_result result;
     struct dt_err err;
     dt_systemd_notify(NULL, "RELOADING=1");
-    if (dt_rendezvous_options_read(&next, d->argc, d->argv, &result, &err) < 0) {
+    if (check_file_again(d->options.config_file, &err) < 0 ||
+        dt_rendezvous_options_read(&next, d->argc, d->argv, &result, &err) < 0) {
         dt_error("nothing is changed by this reload: %s", err.text);
         dt_rendezvous_options_finish(&next);
     } else {

@@ -186,6 +186,12 @@ TEST(sighup_reads_the_file_again)
     int other = peer_greet(d.port);
     peer_set(other, "k", "123456");
     peer_get(other, "k", "123456");
+
+    unlink(path);
+    CHECK_EQ(mkfifo(path, 0600), 0); /* as of --config <(...): nobody writes to it any more */
+    kill(d.pid, SIGHUP);
+    CHECK(daemon_log_has(&d, "rendezvous.conf is no ordinary file"));
+    peer_get(other, "k", "123456");
     close(other);
     close(fd);
     unlink(path);
