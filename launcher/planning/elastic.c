@@ -3,6 +3,7 @@
  * itself. Where a scheduler started the nodes its environment knows things nobody has to write. */
 #include "launcher/planning/inside.h"
 
+#include "base/utf8.h"
 #include "launcher/words.h"
 
 #include <errno.h>
@@ -97,6 +98,20 @@ static int check_length(struct dt_planning *c, const char *option, const char *t
         strlen(text), size - 1);
 }
 
+/* It goes to and fro as JSON. What is no character would come back as another, and an agent does
+ * not listen to what is said to a run of another name. */
+static int check_run_id(struct dt_planning *c)
+{
+    const uint8_t *s = (const uint8_t *)c->plan->run_id;
+    for (size_t left = strlen(c->plan->run_id), n; left > 0; s += n, left -= n)
+        if ((n = dt_utf8_len(s, left)) == 0)
+            return dt_planning_fail(c, "rdzv-id",
+                                    "\"%s\" is no UTF-8, in which nodes tell each other what they "
+                                    "join; give another one",
+                                    c->plan->run_id);
+    return check_length(c, "rdzv-id", c->plan->run_id, DT_RUN_ID_MAX);
+}
+
 /* It becomes MASTER_ADDR, which workers look up as it is. */
 static int check_local_addr(struct dt_planning *c)
 {
@@ -142,8 +157,7 @@ static int present_node(struct dt_planning *c)
 {
     const struct dt_launch_options *o = c->o;
     struct dt_plan *p = c->plan;
-    if (check_length(c, "rdzv-id", p->run_id, DT_RUN_ID_MAX) < 0 ||
-        check_length(c, "role", p->role, DT_ROLE_MAX) < 0 ||
+    if (check_run_id(c) < 0 || check_length(c, "role", p->role, DT_ROLE_MAX) < 0 ||
         check_length(c, "local-addr", p->local_addr, DT_NODE_ADDR_MAX) < 0 ||
         check_local_addr(c) < 0 || check_token_file(c, "token-file", o->token_file) < 0 ||
         check_token_file(c, "run-token-file", o->run_token_file) < 0 || choose_http(c) < 0)

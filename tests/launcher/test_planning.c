@@ -255,6 +255,8 @@ TEST(elastic_jobs)
         {UP_TO_4 "--role=1234567890123456789012345678901234567890123456789012345678901234|x", "", NULL,
          "--role: \"1234567890123456789012345678901234567890...\" has 64 bytes; in a job of several nodes 63 are the most",
          1},
+        {UP_TO_4 "--rdzv-id=a\xff|x", "", NULL,
+         "--rdzv-id: \"a\xff\" is no UTF-8, in which nodes tell each other what they join; give another one", 1},
         {UP_TO_4 "--local-addr=10.0.0.1:29500|x", "", NULL,
          "--local-addr: \"10.0.0.1:29500\" is more than an address; leave port and brackets away", 1},
         {UP_TO_4 "--local-addr=[fd00::1]|x", "", NULL,
