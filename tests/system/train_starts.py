@@ -73,7 +73,7 @@ def broken_configurations(s):
     for text, says in (("{ nope", r"bad\.json: line 1, column \d+: "), ("", r"bad\.json: line 1, column 1: "),
                        ("[]", r"bad\.json: a configuration is a JSON object"),
                        ('{"train": {}, "train": {}}', r"bad\.json: train: it is there twice"),
-                       ('{"train_batch_size": 4}', r"bad\.json: there is neither model\.config nor model\.weights"), (None, r"cannot open .*bad\.json: No such file")):
+                       ('{"train_batch_size": 4}', r"bad\.json: there is neither model\.config nor model\.weights.*; see dtrun-train\(1\)"), (None, r"cannot open .*bad\.json: No such file")):
         if text is None:
             os.unlink(s.path("bad.json"))
         else:

@@ -92,7 +92,7 @@ int program_train(const struct dt_train_args *a, const struct dt_config *c, stru
                                  .batch_before = &batch_before};
     enum dt_train_end end = DT_TRAIN_DONE;
     if (!c->has_model || !c->has_data)
-        return dt_err_set(err, DT_E_USAGE, "%s: %s; see dtrun-program_train(1)", name_of(a),
+        return dt_err_set(err, DT_E_USAGE, "%s: %s; see dtrun-train(1)", name_of(a),
                           c->has_model
                               ? "there is no data.train, which names the tokens to train on"
                               : "there is neither model.config nor model.weights, nor "
