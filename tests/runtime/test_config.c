@@ -278,6 +278,7 @@ TEST(an_error_names_the_source_that_has_the_key)
         file("mine.json", "{\"train\": {\"steps\": 5}, \"zero_optimization\": {\"stage\": 1}}");
     const char *theirs = file("theirs.json", "{\"gradient_clipping\": -1}");
     const char *bad[] = {"train.steps=x", NULL}, *none[] = {"train.stps=3", NULL};
+    const char *last[] = {"train.steps=2", "train.steps=-1", NULL};
     CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
                "theirs.json: gradient_clipping: expected a number from 0");
     CHECK_FAIL(dt_config_load(&other, mine, NULL, bad, NULL, &err), err,
@@ -285,6 +286,8 @@ TEST(an_error_names_the_source_that_has_the_key)
     CHECK_FAIL(dt_config_load(&other, mine, NULL, none, NULL, &err), err,
                "override \"train.stps=3\": train.stps: there is no such setting; did you mean "
                "train.steps?");
+    CHECK_FAIL(dt_config_load(&other, mine, NULL, last, NULL, &err), err,
+               "override \"train.steps=-1\": train.steps: expected a whole number from 0");
     theirs = file("theirs.json", "{\"zero_optimization\": {\"stage\": 2}}");
     CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
                "zero_optimization.stage: ");

@@ -287,12 +287,14 @@ static bool is_within(const char *path, const char *block, size_t len)
     return strncmp(path, block, len) == 0 && (!path[len] || strchr(".[", path[len]));
 }
 
+/* The last one, as it is the one that counts. */
 static const char *find_override(const struct dt_merge *m, const char *path)
 {
+    const char *found = NULL;
     for (const char *const *o = m->overrides; o && *o; o++)
         if (is_within(path, *o, strcspn(*o, "=")))
-            return *o;
-    return NULL;
+            found = *o;
+    return found;
 }
 
 bool dt_merge_overridden(const struct dt_merge *m, const char *path)
