@@ -37,9 +37,10 @@ ctl: ctl/report preflight rendezvous/protocol
 ctl/top: ctl
 ctl/main.c: ctl/top
 worker_runtime/lfs_pointer.h: base
+worker_runtime/no_folder.h: base
 worker_runtime/include: base
 worker_runtime/optim: base
-worker_runtime/data: worker_runtime/include worker_runtime/lfs_pointer.h
+worker_runtime/data: worker_runtime/include worker_runtime/lfs_pointer.h worker_runtime/no_folder.h
 worker_runtime/telemetry: worker_runtime/include rendezvous/protocol
 worker_runtime/telemetry/nccl_profiler: worker_runtime/telemetry
 worker_runtime/ops: worker_runtime/include
@@ -53,7 +54,7 @@ worker_runtime/zero: worker_runtime
 worker_runtime/mesh: worker_runtime/include
 worker_runtime/model: worker_runtime/zero worker_runtime/mesh
 worker_runtime/pipeline: worker_runtime/model
-worker_runtime/ckpt: worker_runtime/mesh worker_runtime/pipeline worker_runtime/optim worker_runtime/lfs_pointer.h
+worker_runtime/ckpt: worker_runtime/mesh worker_runtime/pipeline worker_runtime/optim worker_runtime/lfs_pointer.h worker_runtime/no_folder.h
 worker_runtime/config: worker_runtime/ckpt
 worker_runtime/vault: worker_runtime/zero worker_runtime/coll/wire
 worker_runtime/train: worker_runtime/vault worker_runtime/ckpt worker_runtime/config worker_runtime/data worker_runtime/telemetry

@@ -372,6 +372,10 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
     file("run.json", "{\"model\": {\"weights\": \"nowhere\"}}");
     CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err,
                "model.weights: cannot open ");
+    const char *hub[] = {"model.weights=Qwen/Qwen3-0.6B", NULL};
+    CHECK_FAIL(dt_config_load(&other, run, NULL, hub, NULL, &err), err,
+               "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here: fetch a model of "
+               "Hugging Face's by `hf download Qwen/Qwen3-0.6B --local-dir FOLDER`");
 }
 
 TEST(of_checkpoints_the_newest_is_the_model)

@@ -516,6 +516,15 @@ TEST(an_added_token_may_stand_behind_the_words_of_the_model)
     "{\"content\": \"x\", \"normalized\": true}, {\"content\": \"x\", \"normalized\": true}, "     \
     "{\"content\": \"_x\", \"normalized\": true}]"
 
+TEST(a_name_of_the_hub_is_no_folder)
+{
+    struct dt_err err;
+    CHECK(!dt_tokenizer_open("Qwen/Qwen3-0.6B", &err));
+    CHECK(strstr(err.text, "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here"));
+    CHECK(!dt_tokenizer_open("nowhere", &err));
+    CHECK_STR(err.text, "there is no folder nowhere");
+}
+
 TEST(a_token_that_the_normalizer_changes_keeps_its_name)
 {
     static const struct {

@@ -287,7 +287,7 @@ def weights_that_do_not_fit(s):
         os.mkdir(s.path("w%d" % number))
         write_safetensors(s.path("w%d" % number, "model.safetensors"), tensors)
         refused(s, s.config(), says, 2, "--init-from", s.path("w%d" % number))
-    refused(s, s.config(), r"nowhere has neither model\.safetensors nor ", 2, "--init-from", s.path("nowhere"))
+    refused(s, s.config(), r"there is no folder \S*nowhere", 2, "--init-from", s.path("nowhere"))
 
 
 @training.story

@@ -17,6 +17,7 @@
 #include "worker_runtime/ckpt/convert.h"
 #include "worker_runtime/ckpt/pack.h"
 #include "worker_runtime/model/packed.h"
+#include "worker_runtime/no_folder.h"
 #include "worker_runtime/ops/nf4.h"
 
 #define WEIGHTS "model.safetensors"
@@ -123,6 +124,8 @@ static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err 
                           "%s has adapters and no model; dtrun-train merge makes a model of them "
                           "and the one that they adapt",
                           dir);
+    if (!dt_is_folder(dir))
+        return dt_no_folder(dir, err);
     if (!dt_fs_exists(path))
         return dt_err_set(err, DT_E_USAGE, "%s has neither " WEIGHTS " nor " INDEX, dir);
     int rc = dt_fs_read(path, INDEX_MAX, &text, err);

@@ -3,8 +3,11 @@
 
 #include "base/fs.h"
 #include "worker_runtime/ckpt_names.h"
+#include "worker_runtime/no_folder.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define MODEL_FILE_MAX ((size_t)1 << 20)
@@ -35,6 +38,13 @@ static int join(char out[PATH_MAX], const char *folder, struct dt_err *err)
     return 0;
 }
 
+/* It may be one of a file, too. */
+static bool is_name_of_model(const char *path)
+{
+    size_t len = strlen(path);
+    return dt_is_name_of_hub(path) && (len < 5 || strcmp(path + len - 5, ".json") != 0);
+}
+
 /* PATH, or where that has no model and is a folder of checkpoints, the newest of them. */
 static const char *folder_of_model(const char *path, char room[PATH_MAX])
 {
@@ -50,7 +60,10 @@ int dt_model_file_read(struct dt_json *doc, const char *path, struct dt_err *err
     struct stat st;
     char inside[PATH_MAX], room[PATH_MAX];
     *doc = (struct dt_json){0};
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+    bool is_there = stat(path, &st) == 0;
+    if (!is_there && errno == ENOENT && is_name_of_model(path))
+        return dt_no_folder(path, err);
+    if (!is_there || !S_ISDIR(st.st_mode))
         return read_file(doc, path, err);
     if (join(inside, folder_of_model(path, room), err) < 0)
         return -1;

@@ -7,6 +7,7 @@
 #include "worker_runtime/config/yaml.h"
 #include "worker_runtime/llamafactory/keys.h"
 #include "worker_runtime/llamafactory/tokens.h"
+#include "worker_runtime/no_folder.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -139,13 +140,6 @@ static const char *text_at(const struct dt_json *doc, const char *block, const c
     return cJSON_IsString(v) && v->valuestring[0] ? v->valuestring : NULL;
 }
 
-static bool is_folder(const char *path)
-{
-    char inside[PATH_MAX];
-    snprintf(inside, sizeof inside, "%s/.", path);
-    return dt_fs_exists(inside);
-}
-
 /* Names the files of tokens in the run, unless an override names others. */
 static int put_tokens(struct factory_reading *r)
 {
@@ -153,16 +147,16 @@ static int put_tokens(struct factory_reading *r)
     const char *output = text_at(r->run, "train", "save_dir");
     const struct cJSON *data = cJSON_GetObjectItemCaseSensitive(r->run->root, "data");
     struct factory_names names;
+    struct dt_err none;
     if (dt_json_has(data, "train"))
         return 0;
     if (!model || !output)
         return factory_refuse(r, model ? "output_dir" : "model_name_or_path",
                               "expected the name of a folder");
-    if (!is_folder(model))
-        return factory_refuse(r, "model_name_or_path",
-                              "there is no folder %.100s; nothing is downloaded here: fetch the "
-                              "model by `hf download %.100s --local-dir FOLDER`, and name that",
-                              model, model);
+    if (!dt_is_folder(model)) {
+        dt_no_folder(model, &none);
+        return factory_refuse(r, "model_name_or_path", "%s", none.text);
+    }
     if (factory_name_tokens(&r->draft->f.data, model, output, &names, r->err) < 0)
         return -1;
     r->draft->f.makes_tokens = true;

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "worker_runtime/data/tokenizer/added.h"
 #include "worker_runtime/lfs_pointer.h"
+#include "worker_runtime/no_folder.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -177,6 +178,10 @@ struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err)
     char path[4096];
     struct dt_buf text = {0};
     struct dt_tokenizer *t = NULL;
+    if (!dt_fs_exists(folder)) {
+        dt_no_folder(folder, err);
+        return NULL;
+    }
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (dt_fs_read(path, FILE_MAX, &text, err) == 0) {
         if (dt_is_lfs_pointer((struct dt_bytes){text.at, text.len}))
