@@ -291,6 +291,17 @@ def weights_that_do_not_fit(s):
 
 
 @training.story
+def weights_that_are_no_numbers(s):
+    """weights with NaN in them: the end says where to look, and not at the learning rate"""
+    made = weights()
+    os.mkdir(s.path("nan"))
+    write_safetensors(s.path("nan", "model.safetensors"), {**made, "ln_f.bias": ([48], [float("nan")] * 48)})
+    for config in (s.config(steps=3), s.config(max_skipped_steps=1)):
+        s.run(config, "--init-from", s.path("nan"), world=0, status=1).expect(
+            r"the run has diverged: .*; they never were, so the weights that it began with may hold NaN or infinity")
+
+
+@training.story
 def what_it_writes(s):
     """a line a step and one a validation on the console and in JSON, and DeepSpeed's csv files"""
     c = s.config(steps=6, data={"validation": s.data}, validate_every=3, validation_batches=2,

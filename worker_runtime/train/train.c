@@ -313,6 +313,16 @@ static int finish_saving(struct dt_trainer *t, struct dt_err *err)
     return 0;
 }
 
+/* Where not even the first step was finite, nothing that was learned is to blame. */
+static const char *advice_on_divergence(const struct dt_trainer *t)
+{
+    if (t->skipped < t->state.step)
+        return "try a smaller optimizer.params.lr, a longer warmup or gradient_clipping";
+    return t->options->init_from
+               ? "they never were, so the weights that it began with may hold NaN or infinity"
+               : "they never were, so a fixed fp16.loss_scale may be too large";
+}
+
 static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
 {
     char kept[80] = "";
@@ -323,10 +333,9 @@ static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
                  (long long)t->saving.saved);
     dt_err_set(err, DT_E_RUNTIME,
                "step %lld: the run has diverged: gradients were not finite in the last %lld step%s "
-               "(train.max_skipped_steps is %lld); try a smaller optimizer.params.lr, a longer "
-               "warmup or gradient_clipping%s",
+               "(train.max_skipped_steps is %lld); %s%s",
                (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
-               (long long)t->config->train.max_skipped_steps, kept);
+               (long long)t->config->train.max_skipped_steps, advice_on_divergence(t), kept);
     return dt_agree(t->world, -1, err); /* all know it; one says it */
 }
 
