@@ -56,8 +56,8 @@ void dt_nccl_release_all(struct dt_nccl *n);
 /* Makes the block that AT lies in, if it is one of ours, known to NCCL, which then moves it without
  * a copy between GPUs and cards that can. Before all ranks' next call with it. */
 int dt_nccl_show(struct dt_nccl *n, const void *at, dt_ms deadline, struct dt_err *err);
-/* Whether NCCL and the user allow for windows. */
-bool dt_nccl_has_windows(const struct dt_nccl *n);
+/* Whether there are to be windows: where the user wants them, and NCCL has them. */
+int dt_nccl_find_windows(struct dt_nccl *n, struct dt_err *err);
 /* Takes that back; before the communicator ends, and behind dt_nccl_rest(). */
 void dt_nccl_hide_all(struct dt_nccl *n);
 

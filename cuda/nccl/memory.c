@@ -88,12 +88,16 @@ static bool registers_well(const struct dt_nccl *n)
            version >= DT_NCCL_REGISTERS_WELL;
 }
 
-bool dt_nccl_has_windows(const struct dt_nccl *n)
+int dt_nccl_find_windows(struct dt_nccl *n, struct dt_err *err)
 {
     const struct dt_nccl_calls *c = n->calls;
     const char *wish = getenv("DTRUN_NCCL_WINDOWS");
-    return wish && strcmp(wish, "1") == 0 && c->mem_alloc && c->mem_free && c->window &&
-           c->unwindow;
+    bool wanted = wish && strcmp(wish, "1") == 0;
+    if (wish && *wish && !wanted && strcmp(wish, "0") != 0)
+        return dt_err_set(err, DT_E_USAGE,
+                          "DTRUN_NCCL_WINDOWS in the environment is \"%.40s\"; give 1 or 0", wish);
+    n->windows = wanted && c->mem_alloc && c->mem_free && c->window && c->unwindow;
+    return 0;
 }
 
 /* Says that it is done when it has begun, in a communicator that does not block. */

@@ -208,11 +208,11 @@ static int open_connected(struct dt_nccl *n, const struct dt_coll_group *g, stru
                           struct dt_err *err)
 {
     const struct dt_comm_last last = {n->cuda->give_up, n->cuda->give_up_arg};
-    if (dt_comm_init(&n->comm, n->calls, is_to_block(n) ? &last : NULL, err) < 0)
+    if (dt_nccl_find_windows(n, err) < 0 ||
+        dt_comm_init(&n->comm, n->calls, is_to_block(n) ? &last : NULL, err) < 0)
         return -1;
     dt_flights_init(&n->flights, n->calls);
     n->connected = true;
-    n->windows = dt_nccl_has_windows(n);
     if (dt_peers_open(&n->peers, g, err) < 0 || watch(n, g->timeout, err) < 0)
         return -1;
     cudaError_t e = dt_nccl_choose_gpu(n);

@@ -395,6 +395,31 @@ GROUP_STORY(an_nccl_without_windows_lends_what_it_lent_before)
     unsetenv("DTRUN_NCCL_WINDOWS");
 }
 
+GROUP_STORY(a_wish_for_windows_that_is_neither_1_nor_0_is_refused)
+{
+    static const struct {
+        const char *wish;
+        bool taken, windows;
+    } rows[] = {{"1", true, true},     {"0", true, false},     {"", true, false},
+                {"yes", false, false}, {"true", false, false}, {"01", false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_err err = {0};
+        struct dt_coll_group g = scene_group(s, 2, 0);
+        CHECK_ROW("DTRUN_NCCL_WINDOWS=%s", rows[i].wish);
+        setenv("DTRUN_NCCL_WINDOWS", rows[i].wish, 1);
+        struct dt_nccl *n = dt_nccl_open(fake_calls(), &g, &s->meeting->table, &err);
+        unsetenv("DTRUN_NCCL_WINDOWS");
+        if (rows[i].taken) {
+            CHECK_OK(n ? 0 : -1, err);
+            CHECK_EQ(dt_cuda_nccl.lends_better(n), rows[i].windows);
+        } else {
+            CHECK_FAIL(n ? 0 : -1, err, "DTRUN_NCCL_WINDOWS in the environment is \"");
+            CHECK_EQ(err.code, DT_E_USAGE);
+        }
+        dt_cuda_nccl.close(n);
+    }
+}
+
 GROUP_STORY(a_call_that_cuda_refuses_leaves_nothing)
 {
     struct dt_err err = {0};
