@@ -537,6 +537,7 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"train\": {\"upload_cmd\": \"true\", \"upload_keep_last\": 1, \"save_dir\": \"d\"}}", "train.upload_keep_last: a command"},
         {"{\"train\": {\"upload_timeout\": 0}}", "train.upload_timeout: expected seconds"},
         {"{\"train\": {\"validate_every\": 5}}", "there is no data.validation"},
+        {"{\"train\": {\"save_dir\": \"\"}}", "train.save_dir: expected the name of a folder"},
         {"{\"train\": {\"early_stop\": 2}}", "train.early_stop: there is no data.validation"},
         {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": 2}}", "train.early_stop: train.validate_every and train.validation_batches are to be above 0"},
         {"{\"data\": {\"validation\": \"v.bin\"}, \"train\": {\"early_stop\": 2.5, \"validate_every\": 1}}", "train.early_stop: expected a number of validations"},

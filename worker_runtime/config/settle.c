@@ -366,6 +366,9 @@ static int settle_train(const struct dt_reading *r)
                    : d->steps_per_print > 0 ? d->steps_per_print
                                             : LOG_EVERY;
     t->vault = (enum dt_vault_use)d->vault;
+    if (t->save_dir && !*t->save_dir)
+        return contradiction(r, "train.save_dir: expected the name of a folder; without this key "
+                                "nothing is saved");
     if (t->save_every > 0 && !t->save_dir)
         return contradiction(r, "train.save_every: train.save_dir does not say where to");
     if (settle_validation(r) < 0 || settle_upload(r) < 0)
