@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fast ops say what the reference says: each op, for each set of instructions this processor
  * has, over shapes that are 1, odd, and no multiple of any block. */
+#include "tests/lib/sanitized.h"
 #include "tests/runtime/ops_kit.h"
 #include "worker_runtime/device/device.h"
 #include "worker_runtime/ops/by_chance.h"
@@ -8,13 +9,15 @@
 #include "worker_runtime/ops/nf4.h"
 #include "worker_runtime/ops/ops.h"
 
-/* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. */
+/* Runs FN(ops, stream, kit) for each table, on a pool of 3 threads. They are compiled of the same
+ * source: a sanitizer, under which all loops stay scalar, sees in the last what is in all. */
 typedef void (*story_fn)(const struct dt_ops *ops, struct dt_stream *s, struct kit *k);
 
 static void on_each_table(story_fn story)
 {
     static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
-    for (int level = 0; level <= (int)dt_cpu_level(); level++) {
+    int most = (int)dt_cpu_level();
+    for (int level = SANITIZED ? most : 0; level <= most; level++) {
         struct dt_err err;
         struct kit k = {.state = 7};
         setenv("DTRUN_CPU_ISA", names[level], 1);

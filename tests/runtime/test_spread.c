@@ -4,6 +4,7 @@
 #include "worker_runtime/model/block.h"
 
 #include "base/chance.h"
+#include "tests/lib/sanitized.h"
 #include "tests/runtime/ranks.h"
 
 #include <math.h>
@@ -236,6 +237,8 @@ TEST(ranks_that_share_samples_attend_as_one_would)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct row r = table[i];
         CHECK_ROW("row %zu", i);
+        if (SANITIZED && r.positions * r.heads > 5000)
+            continue; /* the largest takes longer than all others together */
         ranks_run(r.ranks, attend, &r);
     }
 }
