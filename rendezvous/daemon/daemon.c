@@ -20,6 +20,7 @@
 
 /* Descriptors that are not clients': listeners, signals, the loop, a log. */
 #define RESERVED_FDS 64
+#define FILES_AT_LEAST 32
 #define STATUS_EVERY (10 * DT_SECOND)
 #define EVENTS_WITHIN (5 * DT_SECOND) /* for the file of events to take the last ones ... */
 #define EVENTS_IN_A_HURRY_WITHIN (DT_SECOND / 2) /* ... which a disk that works does at once */
@@ -50,6 +51,22 @@ static void raise_descriptor_limit(void)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
+}
+
+/* libuv crashes, or turns for ever, where its loop gets none of its own descriptors. */
+static int open_loop(uv_loop_t *loop, struct dt_err *err)
+{
+    struct rlimit r;
+    raise_descriptor_limit();
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_AT_LEAST)
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "this process may have only %llu files open; raise the limit to %d and "
+                          "one for each connection (ulimit -Hn, LimitNOFILE= of systemd)",
+                          (unsigned long long)r.rlim_cur, FILES_AT_LEAST);
+    int rc = uv_loop_init(loop);
+    if (rc < 0)
+        return dt_err_set(err, DT_E_RUNTIME, "cannot make an event loop: %s", uv_strerror(rc));
+    return 0;
 }
 
 /* A quarter of the places keeps several hosts from being shut out by one, and is enough for the
@@ -441,8 +458,10 @@ int dt_daemon_run(struct dt_rendezvous_options *o, int argc, char *const *argv, 
     *o = (struct dt_rendezvous_options){0};
     int rc = -1;
     d.guarded = d.options.token_file != NULL;
-    raise_descriptor_limit();
-    uv_loop_init(&d.loop);
+    if (open_loop(&d.loop, err) < 0) {
+        dt_rendezvous_options_finish(&d.options);
+        return -1;
+    }
     start_watching(&d);
     struct dt_store_server_config config = server_config(&d, &d.options);
     d.server = dt_store_server_create(&d.loop, &config, err);

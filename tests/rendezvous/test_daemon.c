@@ -114,6 +114,22 @@ static struct dt_buf leave_answers_unread(int fd)
     return answer;
 }
 
+/* Too few for libuv's own, and for one listener. */
+TEST(a_limit_of_a_few_open_files_is_refused_with_one_sentence)
+{
+    for (int files = 6; files <= 8; files++) {
+        struct daemon_process d;
+        char script[64];
+        snprintf(script, sizeof script, "ulimit -n %d && exec \"$0\" --listen 127.0.0.1:0", files);
+        CHECK_ROW("%d files", files);
+        DAEMON_START(&d, "/bin/sh", "-c", script, PROGRAM);
+        CHECK_EQ(daemon_wait(&d), 1);
+        CHECK(daemon_log_has(&d, "files open; raise the limit to 32"));
+        CHECK_EQ(daemon_log_count(&d, "\n"), 1);
+        daemon_stop(&d);
+    }
+}
+
 TEST(sigterm_delivers_what_is_owed_refuses_newcomers_and_exits_0)
 {
     struct daemon_process d;
