@@ -130,6 +130,26 @@ static struct dt_guard_post *make(int count)
     return p;
 }
 
+/* One without a handle. */
+static void unmake(struct dt_guard_post *p)
+{
+    free(p->charges);
+    free(p);
+}
+
+static int watch(struct dt_guard_post *p, uv_loop_t *loop, struct dt_err *err)
+{
+    int rc = uv_poll_init(loop, &p->reports, p->sock);
+    if (rc < 0)
+        return dt_err_set(err, DT_E_RUNTIME, "cannot watch the guard process: %s%s",
+                          uv_strerror(rc),
+                          rc == UV_ENOSPC ? "; sysctl fs.epoll.max_user_watches says how much may "
+                                            "be watched"
+                                          : "");
+    listen_to(p);
+    return 0;
+}
+
 /* PIDS: room for the guard, which is a copy of us as we are now. */
 static struct dt_guard_post *open_with(pid_t *pids, uv_loop_t *loop, const struct dt_spawn *workers,
                                        int count, const struct dt_spawn_inherited *inherited,
@@ -142,15 +162,18 @@ static struct dt_guard_post *open_with(pid_t *pids, uv_loop_t *loop, const struc
         return NULL;
     }
     if (open_sockets(pair, err) < 0) {
-        free(p->charges);
-        free(p);
+        unmake(p);
         return NULL;
     }
     p->sock = pair[0];
     for (int i = 0; i < count; i++)
         p->charges[i].due = workers[i].path != NULL;
-    uv_poll_init(loop, &p->reports, p->sock);
-    listen_to(p);
+    if (watch(p, loop, err) < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        unmake(p);
+        return NULL;
+    }
     p->pid = fork_guard(pair, workers, pids, count, inherited);
     int errnum = errno;
     close(pair[1]);

@@ -159,6 +159,27 @@ static bool ends(int pidfd)
     return poll(&p, 1, 60000) == 1;
 }
 
+/* In the place of the loop's epoll is what cannot watch anything. */
+TEST(a_loop_that_watches_nothing_more_is_an_error)
+{
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL}, *env[] = {NULL};
+    struct dt_spawn spawn = {.path = argv[0], .argv = argv, .env = env, .out = -1, .err = -1};
+    struct dt_spawn_inherited inherited = {0};
+    struct dt_err err;
+    uv_loop_t loop;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    CHECK(null >= 0 && uv_loop_init(&loop) == 0);
+    int epoll = fcntl(uv_backend_fd(&loop), F_DUPFD_CLOEXEC, 0);
+    CHECK(epoll >= 0 && dup2(null, uv_backend_fd(&loop)) >= 0);
+    CHECK(dt_guard_start(&loop, &spawn, 1, &inherited, &events, NULL, &err) == NULL);
+    CHECK(strncmp(err.text, "cannot watch the guard process: ", 32) == 0);
+    CHECK(dup2(epoll, uv_backend_fd(&loop)) >= 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK_EQ(uv_loop_close(&loop), 0);
+    close(epoll);
+    close(null);
+}
+
 TEST(exit_statuses_and_signals_are_told_and_then_it_is_over)
 {
     struct seen s;
