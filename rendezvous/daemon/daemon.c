@@ -365,6 +365,27 @@ static int check_file_again(const char *path, struct dt_err *err)
 
 /* Takes what can change while clients are connected. A file that does not read leaves all as it
  * was. */
+static void tell_what_takes_a_restart(const struct daemon *d,
+                                      const struct dt_rendezvous_options *next)
+{
+    if (!same_texts(&d->options.listen, &next->listen))
+        dt_warn("other addresses to listen on take a restart; the old ones stay");
+    if (!same_rdzv(&d->options, next))
+        dt_warn("another --token-file, --operator-token-file, --state-dir, --event-log, "
+                "--max-runs, --max-nodes or --share-default-id takes a restart; the old one stays");
+    if (!same_alerting(&d->options, next))
+        dt_warn("other --alert options take a restart; the old ones stay");
+    if (!same_web(&d->options, next))
+        dt_warn("another --http or --http-token-file takes a restart; the old one stays");
+}
+
+static int take_limits(struct daemon *d, const struct dt_rendezvous_options *next,
+                       struct dt_err *err)
+{
+    struct dt_store_server_config config = server_config(d, next);
+    return dt_store_server_reconfigure(d->server, &config, err);
+}
+
 static void reload(struct daemon *d)
 {
     struct dt_rendezvous_options next = {0};
@@ -372,23 +393,12 @@ static void reload(struct daemon *d)
     struct dt_err err;
     dt_systemd_notify(NULL, "RELOADING=1");
     if (check_file_again(d->options.config_file, &err) < 0 ||
-        dt_rendezvous_options_read(&next, d->argc, d->argv, &result, &err) < 0) {
+        dt_rendezvous_options_read(&next, d->argc, d->argv, &result, &err) < 0 ||
+        take_limits(d, &next, &err) < 0) {
         dt_error("nothing is changed by this reload: %s", err.text);
         dt_rendezvous_options_finish(&next);
     } else {
-        struct dt_store_server_config config = server_config(d, &next);
-        if (!same_texts(&d->options.listen, &next.listen))
-            dt_warn("other addresses to listen on take a restart; the old ones stay");
-        if (!same_rdzv(&d->options, &next))
-            dt_warn(
-                "another --token-file, --operator-token-file, --state-dir, --event-log, "
-                "--max-runs, --max-nodes or --share-default-id takes a restart; the old one stays");
-        if (!same_alerting(&d->options, &next))
-            dt_warn("other --alert options take a restart; the old ones stay");
-        if (!same_web(&d->options, &next))
-            dt_warn("another --http or --http-token-file takes a restart; the old one stays");
-        if (dt_store_server_reconfigure(d->server, &config, &err) < 0)
-            dt_error("nothing is changed by this reload: %s", err.text);
+        tell_what_takes_a_restart(d, &next);
         dt_log_open("dtrun-rendezvous", next.log_level, next.log_format);
         dt_rendezvous_options_finish(&d->options);
         d->options = next;
