@@ -258,8 +258,10 @@ static bool judge_broken(struct dt_net *n, struct dt_hosts_blame *blame)
     dt_ms now = 0;
     for (int r = n->ops->broken(n->wire, 0, &why); r >= 0;
          r = n->ops->broken(n->wire, r + 1, &why)) {
+        if (r >= n->roster->size) /* as a peer may say that it is */
+            continue;
         struct peer *p = &n->peers[r];
-        if (p->left || r >= n->roster->size)
+        if (p->left)
             continue;
         hear(n, r);
         now = now ? now : dt_clock_monotonic();
