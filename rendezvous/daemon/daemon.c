@@ -363,8 +363,6 @@ static int check_file_again(const char *path, struct dt_err *err)
                       path);
 }
 
-/* Takes what can change while clients are connected. A file that does not read leaves all as it
- * was. */
 static void tell_what_takes_a_restart(const struct daemon *d,
                                       const struct dt_rendezvous_options *next)
 {
@@ -386,6 +384,8 @@ static int take_limits(struct daemon *d, const struct dt_rendezvous_options *nex
     return dt_store_server_reconfigure(d->server, &config, err);
 }
 
+/* Takes what can change while clients are connected. A file that does not read leaves all as it
+ * was. */
 static void reload(struct daemon *d)
 {
     struct dt_rendezvous_options next = {0};
