@@ -5,14 +5,13 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "rendezvous/client/client.h"
 #include "rendezvous/store/server.h"
+#include "tests/agent/store_worker.h"
 #include "tests/lib/port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define SOON (60 * DT_SECOND) /* never reached unless something is broken */
 #define NODES 5
 
 struct node {
@@ -27,7 +26,7 @@ struct node {
 
 struct job {
     uv_loop_t loop;
-    uv_timer_t tick; /* uv_run() polls behind its timers: what these told is to be seen */
+    uv_timer_t tick;
     int port;
     struct node nodes[NODES];
 };
@@ -80,19 +79,11 @@ static int bind_somewhere(int *port)
     return fd;
 }
 
-static void on_tick(uv_timer_t *t)
-{
-    (void)t;
-}
-
 static void job_open(struct job *j, int nodes)
 {
     *j = (struct job){0};
     dt_log_open("test", DT_LOG_ERROR, DT_LOG_TEXT);
-    uv_loop_init(&j->loop);
-    uv_timer_init(&j->loop, &j->tick);
-    uv_timer_start(&j->tick, on_tick, 5, 5);
-    uv_unref((uv_handle_t *)&j->tick);
+    turning_init(&j->loop, &j->tick);
     j->port = port_take();
     for (int i = 0; i < NODES; i++)
         j->nodes[i].plan = (struct dt_plan){.nproc = 1,
@@ -136,15 +127,6 @@ static void node_close(struct job *j, int i, bool hurry)
     j->nodes[i].backend->ops->close(j->nodes[i].backend, hurry, on_closed, &j->nodes[i].closed);
 }
 
-static void run_once(struct job *j)
-{
-    uv_run(&j->loop, UV_RUN_ONCE);
-}
-
-#define RUN_UNTIL(j, cond)                                                                         \
-    while (!(cond))                                                                                \
-    run_once(j)
-
 /* Opens all nodes, lets them join, and waits for their worlds. */
 static void job_start(struct job *j)
 {
@@ -179,69 +161,17 @@ static void check_world(const struct dt_world *w, const char *want)
     CHECK_STR(text, want);
 }
 
-/* -- a client of the store, as a worker has one ----------------------------------------------- */
+/* -- a worker of theirs ----------------------------------------------------------------------- */
 
-struct worker {
-    struct dt_store_client *client;
-    bool connected, lost, closed;
-    int64_t number; /* of the last answer; -1: none yet, -2: it failed */
-};
-
-static void on_worker_event(void *arg, enum dt_store_client_event event, const struct dt_err *why)
+static void worker_at(struct job *j, struct worker *w, const struct dt_world *world)
 {
-    struct worker *w = arg;
-    (void)why;
-    w->connected |= event == DT_STORE_CLIENT_CONNECTED;
-    w->lost |= event != DT_STORE_CLIENT_CONNECTED;
+    worker_open(&j->loop, w, world->master_addr, world->master_port);
 }
 
-static void on_answer(void *arg, const struct dt_c10d_reply *reply, const struct dt_err *err)
+/* Who connects before there is a world. */
+static void worker_at_endpoint(struct job *j, struct worker *w)
 {
-    *(int64_t *)arg = err ? -2 : reply->number;
-}
-
-/* For those who connect before there is a world. */
-#define AT_ENDPOINT(j) ((struct dt_world){.master_addr = "127.0.0.1", .master_port = (j)->port})
-
-static void worker_open(struct job *j, struct worker *w, const struct dt_world *world)
-{
-    char addr[300];
-    struct dt_store_client_config config = DT_STORE_CLIENT_CONFIG_DEFAULT;
-    struct dt_err err;
-    *w = (struct worker){0};
-    snprintf(addr, sizeof addr, "%s:%d", world->master_addr, world->master_port);
-    config.addr = addr;
-    config.on_event = on_worker_event;
-    config.arg = w;
-    w->client = dt_store_client_open(&j->loop, &config, &err);
-    CHECK(w->client != NULL);
-    RUN_UNTIL(j, w->connected);
-}
-
-static int64_t worker_add(struct job *j, struct worker *w, const char *key)
-{
-    struct dt_c10d_request add = {.op = DT_C10D_ADD, .key = dt_bytes_of(key), .number = 1};
-    struct dt_err err;
-    w->number = -1;
-    CHECK_OK(dt_store_client_request(w->client, &add, SOON, on_answer, &w->number, &err), err);
-    RUN_UNTIL(j, w->number != -1);
-    return w->number;
-}
-
-static void worker_wait(struct job *j, struct worker *w, const char *key)
-{
-    struct dt_c10d_request get = {.op = DT_C10D_GET, .key = dt_bytes_of(key)};
-    struct dt_err err;
-    w->number = -1;
-    CHECK_OK(dt_store_client_request(w->client, &get, SOON, on_answer, &w->number, &err), err);
-    RUN_UNTIL(j, w->number != -1);
-    CHECK_EQ(w->number, 0);
-}
-
-static void worker_close(struct job *j, struct worker *w)
-{
-    dt_store_client_close(w->client, on_closed, &w->closed);
-    RUN_UNTIL(j, w->closed);
+    worker_open(&j->loop, w, "127.0.0.1", j->port);
 }
 
 /* -- one node --------------------------------------------------------------------------------- */
@@ -278,9 +208,9 @@ TEST(one_node_is_all_there_is_and_takes_any_port)
         job_start(&j);
         check_world(&j.nodes[0].world, rows[i].world);
         CHECK(j.nodes[0].world.master_port > 0);
-        worker_open(&j, &w, &j.nodes[0].world);
-        CHECK_EQ(worker_add(&j, &w, "n"), 1);
-        worker_close(&j, &w);
+        worker_at(&j, &w, &j.nodes[0].world);
+        CHECK_EQ(worker_add(&w, "n"), 1);
+        worker_close(&w);
         node_barrier(&j, 0);
         CHECK_EQ(j.nodes[0].barriers, 0);
         RUN_UNTIL(&j, j.nodes[0].barriers);
@@ -297,18 +227,18 @@ TEST(each_attempt_of_one_node_finds_the_store_empty_on_the_same_port)
     job_open(&j, 1);
     job_start(&j);
     CHECK_EQ(j.nodes[0].world.master_port, j.port);
-    worker_open(&j, &left_over, &j.nodes[0].world);
-    CHECK_EQ(worker_add(&j, &left_over, "n"), 1);
-    CHECK_EQ(worker_add(&j, &left_over, "n"), 2);
+    worker_at(&j, &left_over, &j.nodes[0].world);
+    CHECK_EQ(worker_add(&left_over, "n"), 1);
+    CHECK_EQ(worker_add(&left_over, "n"), 2);
     node_join(&j, 0);
     RUN_UNTIL(&j, j.nodes[0].worlds == 2);
     check_world(&j.nodes[0].world, "round 1 group 0/1 ranks 0/1 role 0/1 at 127.0.0.1");
     CHECK_EQ(j.nodes[0].world.master_port, j.port);
-    worker_open(&j, &next, &j.nodes[0].world);
-    CHECK_EQ(worker_add(&j, &next, "n"), 1);
+    worker_at(&j, &next, &j.nodes[0].world);
+    CHECK_EQ(worker_add(&next, "n"), 1);
     RUN_UNTIL(&j, left_over.lost);
-    worker_close(&j, &left_over);
-    worker_close(&j, &next);
+    worker_close(&left_over);
+    worker_close(&next);
     job_close(&j);
 }
 
@@ -346,9 +276,9 @@ TEST(allowed_ranges_do_not_keep_this_node_out)
     j.nodes[0].plan.store_allow = &range;
     j.nodes[0].plan.store_allow_count = 1;
     job_start(&j);
-    worker_open(&j, &w, &j.nodes[0].world);
-    CHECK_EQ(worker_add(&j, &w, "n"), 1);
-    worker_close(&j, &w);
+    worker_at(&j, &w, &j.nodes[0].world);
+    CHECK_EQ(worker_add(&w, "n"), 1);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -379,8 +309,8 @@ TEST(five_nodes_in_any_order_and_none_before_all_are_there)
     }
     node_open(&j, 0);
     struct worker w;
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
-    while (worker_add(&j, &w, "init/") < 6) /* four of them, our own, and this */
+    worker_at_endpoint(&j, &w);
+    while (worker_add(&w, "init/") < 6) /* four of them, our own, and this */
         ;
     for (int i = 0; i < 5; i++)
         CHECK_EQ(j.nodes[i].worlds, 0);
@@ -392,7 +322,7 @@ TEST(five_nodes_in_any_order_and_none_before_all_are_there)
         CHECK_EQ(j.nodes[i].world.first_rank, first);
         CHECK_EQ(j.nodes[i].world.size, 11);
     }
-    worker_close(&j, &w);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -416,31 +346,25 @@ TEST(what_stands_in_the_store_is_what_torchrun_would_find)
     };
     struct job j;
     struct worker w;
-    struct dt_err err;
     job_open(&j, 2);
     j.nodes[0].plan.nproc = 2;
     j.nodes[1].plan.nproc = 3;
     j.nodes[1].plan.role = (char *)"other";
     job_start(&j);
-    worker_open(&j, &w, &j.nodes[0].world);
-    CHECK_EQ(worker_add(&j, &w, "init/"), 3);
+    worker_at(&j, &w, &j.nodes[0].world);
+    CHECK_EQ(worker_add(&w, "init/"), 3);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_ROW("%s", rows[i].key);
         struct dt_c10d_request same = {.op = DT_C10D_COMPARE_SET,
                                        .key = dt_bytes_of(rows[i].key),
                                        .value = dt_bytes_of(rows[i].value),
                                        .desired = dt_bytes_of("7")};
-        w.number = -1;
-        CHECK_OK(dt_store_client_request(w.client, &same, SOON, on_answer, &w.number, &err), err);
-        RUN_UNTIL(&j, w.number != -1);
-        CHECK_EQ(worker_add(&j, &w, rows[i].key), 8); /* it was equal, so now it is a number */
+        worker_ask(&w, &same);
+        CHECK_EQ(worker_add(&w, rows[i].key), 8); /* it was equal, so now it is a number */
     }
     struct dt_c10d_request count = {.op = DT_C10D_GETNUMKEYS};
-    w.number = -1;
-    CHECK_OK(dt_store_client_request(w.client, &count, SOON, on_answer, &w.number, &err), err);
-    RUN_UNTIL(&j, w.number != -1);
-    CHECK_EQ(w.number, (int)(sizeof rows / sizeof *rows));
-    worker_close(&j, &w);
+    CHECK_EQ(worker_ask(&w, &count), (int)(sizeof rows / sizeof *rows));
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -455,9 +379,9 @@ TEST(nodes_that_are_alike_by_promise_exchange_nothing)
     }
     job_start(&j);
     check_world(&j.nodes[1].world, "round 0 group 1/2 ranks 4/8 role 4/8 at 127.0.0.1");
-    worker_open(&j, &w, &j.nodes[0].world);
-    CHECK_EQ(worker_add(&j, &w, "/none/torchelastic/role_info/1"), 1);
-    worker_close(&j, &w);
+    worker_at(&j, &w, &j.nodes[0].world);
+    CHECK_EQ(worker_add(&w, "/none/torchelastic/role_info/1"), 1);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -519,14 +443,14 @@ TEST(nodes_that_never_come_are_named)
         node_open(&j, i);
     node_join(&j, 2);
     node_join(&j, 4);
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
-    worker_wait(&j, &w, "/none/torchelastic/role_info/2");
-    worker_wait(&j, &w, "/none/torchelastic/role_info/4");
+    worker_at_endpoint(&j, &w);
+    worker_wait(&w, "/none/torchelastic/role_info/2");
+    worker_wait(&w, "/none/torchelastic/role_info/4");
     node_join(&j, 0);
     RUN_UNTIL(&j, j.nodes[0].failed.code);
     CHECK_EQ(j.nodes[0].failed.code, DT_E_TIMEOUT);
     CHECK_FAIL(-1, j.nodes[0].failed, "nodes 1 and 3 of 5 never came to 127.0.0.1:");
-    worker_close(&j, &w);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -541,15 +465,15 @@ TEST(two_nodes_with_one_rank_are_suspected)
         node_open(&j, i);
     node_join(&j, 1);
     node_join(&j, 2);
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
-    worker_wait(&j, &w, "/none/torchelastic/role_info/1");
-    while (worker_add(&j, &w, "init/") < 4)
+    worker_at_endpoint(&j, &w);
+    worker_wait(&w, "/none/torchelastic/role_info/1");
+    while (worker_add(&w, "init/") < 4)
         ;
     node_join(&j, 0);
     RUN_UNTIL(&j, j.nodes[0].failed.code);
     CHECK_FAIL(-1, j.nodes[0].failed, "node 2 of 3 never came");
     CHECK_FAIL(-1, j.nodes[0].failed, "has each its own --node-rank?");
-    worker_close(&j, &w);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -562,9 +486,9 @@ TEST(who_waits_for_others_hears_that_node_0_went_away)
     node_join(&j, 0);
     node_open(&j, 1);
     node_join(&j, 1);
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
-    worker_wait(&j, &w, "/none/torchelastic/role_info/1");
-    worker_close(&j, &w);
+    worker_at_endpoint(&j, &w);
+    worker_wait(&w, "/none/torchelastic/role_info/1");
+    worker_close(&w);
     node_close(&j, 0, false);
     RUN_UNTIL(&j, j.nodes[1].failed.code);
     CHECK_EQ(j.nodes[1].failed.code, DT_E_DISCONNECTED);
@@ -604,14 +528,14 @@ TEST(what_is_no_role_info_fails_node_0_with_the_culprit)
     job_open(&j, 2);
     node_open(&j, 0);
     node_join(&j, 0);
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
+    worker_at_endpoint(&j, &w);
     struct dt_c10d_request set = {.op = DT_C10D_SET,
                                   .key = dt_bytes_of("/none/torchelastic/role_info/1"),
                                   .value = dt_bytes_of("{\"rank\": 1}")};
     CHECK_OK(dt_store_client_request(w.client, &set, SOON, NULL, NULL, &err), err);
     RUN_UNTIL(&j, j.nodes[0].failed.code);
     CHECK_FAIL(-1, j.nodes[0].failed, "node 1 says of itself: the document: \"role\" is missing");
-    worker_close(&j, &w);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -624,7 +548,7 @@ TEST(ranks_that_do_not_fit_are_refused)
     job_open(&j, 2);
     j.nodes[1].plan.nproc = 3;
     node_open(&j, 0); /* serves, and does not join */
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
+    worker_at_endpoint(&j, &w);
     struct dt_c10d_request set = {.op = DT_C10D_SET,
                                   .key = dt_bytes_of("/none/torchelastic/assigned_ranks/1"),
                                   .value = dt_bytes_of("[2, 4, 0, 2]")};
@@ -636,7 +560,7 @@ TEST(ranks_that_do_not_fit_are_refused)
     node_join(&j, 1);
     RUN_UNTIL(&j, j.nodes[1].failed.code);
     CHECK_FAIL(-1, j.nodes[1].failed, "3 workers do not fit in ranks from 2 of 4");
-    worker_close(&j, &w);
+    worker_close(&w);
     job_close(&j);
 }
 
@@ -650,10 +574,10 @@ TEST(the_barrier_opens_for_all_when_the_last_has_come_and_the_host_leaves_last)
     node_barrier(&j, 0);
     node_barrier(&j, 2);
     struct worker w;
-    worker_open(&j, &w, &j.nodes[0].world);
-    while (worker_add(&j, &w, "/none/torchelastic/agent/terminal_state/num_members") < 3)
+    worker_at(&j, &w, &j.nodes[0].world);
+    while (worker_add(&w, "/none/torchelastic/agent/terminal_state/num_members") < 3)
         ;
-    worker_close(&j, &w);
+    worker_close(&w);
     CHECK_EQ(j.nodes[0].barriers + j.nodes[2].barriers, 0);
     job_close(&j);
 
@@ -774,9 +698,9 @@ TEST(closing_while_waiting_for_others)
         node_join(&j, i);
     }
     struct worker w;
-    worker_open(&j, &w, &AT_ENDPOINT(&j));
-    worker_wait(&j, &w, "/none/torchelastic/role_info/1");
-    worker_close(&j, &w);
+    worker_at_endpoint(&j, &w);
+    worker_wait(&w, "/none/torchelastic/role_info/1");
+    worker_close(&w);
     node_close(&j, 1, true);
     RUN_UNTIL(&j, j.nodes[1].closed);
     CHECK_EQ(j.nodes[1].failed.code, DT_E_NONE);

@@ -3,13 +3,13 @@
  * loopback. Time passes only where a timeout is the story. */
 #include "agent/backend/elastic/control.h"
 #include "tests/agent/fake_rendezvous.h"
+#include "tests/agent/turning.h"
 
-#define SOON (60 * DT_SECOND) /* never reached unless something is broken */
 #define ROWS(a) (sizeof(a) / sizeof *(a))
 
 struct story {
     uv_loop_t loop;
-    uv_timer_t tick; /* uv_run() polls behind its timers: what these told is to be seen */
+    uv_timer_t tick;
     struct fake_rendezvous fake;
     struct dt_control *control;
     struct dt_control_config config;
@@ -93,27 +93,10 @@ static void on_failed(void *arg, const struct dt_err *why)
 static const struct dt_control_events events = {on_up,    on_down,    on_refused,
                                                 on_frame, on_foreign, on_failed};
 
-static void on_tick(uv_timer_t *t)
-{
-    (void)t;
-}
-
-static void run_once(struct story *s)
-{
-    uv_run(&s->loop, UV_RUN_ONCE);
-}
-
-#define RUN_UNTIL(s, cond)                                                                         \
-    while (!(cond))                                                                                \
-    run_once(s)
-
 static struct story *story_new(void)
 {
     struct story *s = calloc(1, sizeof *s);
-    uv_loop_init(&s->loop);
-    uv_timer_init(&s->loop, &s->tick);
-    uv_timer_start(&s->tick, on_tick, 5, 5);
-    uv_unref((uv_handle_t *)&s->tick);
+    turning_init(&s->loop, &s->tick);
     s->config = DT_CONTROL_CONFIG_DEFAULT;
     s->config.events = &events;
     s->config.arg = s;
@@ -286,7 +269,7 @@ TEST(who_is_refused_hears_why_and_does_not_come_again)
     RUN_UNTIL(s, s->failures);
     CHECK(strstr(s->why.text, "this rendezvous is for others"));
     for (int i = 0; i < 20; i++) /* several pauses */
-        run_once(s);
+        turn_once(&s->loop);
     CHECK_EQ(s->fake.connections, 1);
     story_end(s);
 }
@@ -537,7 +520,7 @@ TEST(it_may_be_closed_at_any_moment)
         struct story *s = story_new();
         begin(s);
         for (int i = 0; i < turns; i++)
-            run_once(s);
+            turn_once(&s->loop);
         end(s);
         RUN_UNTIL(s, s->closed);
         story_end(s);

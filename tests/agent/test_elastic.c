@@ -5,12 +5,11 @@
 #include "agent/backend/backend.h"
 #include "agent/backend/torchrun/foreign.h"
 #include "base/log.h"
-#include "rendezvous/client/client.h"
 #include "rendezvous/runs/server.h"
 #include "tests/agent/fake_rendezvous.h"
+#include "tests/agent/store_worker.h"
 #include "tests/lib/port.h"
 
-#define SOON (60 * DT_SECOND) /* never reached unless something is broken */
 #define NODES 3
 #define ROWS(a) (sizeof(a) / sizeof *(a))
 
@@ -25,7 +24,7 @@ struct node {
 
 struct job {
     uv_loop_t loop;
-    uv_timer_t tick; /* uv_run() polls behind its timers: what these told is to be seen */
+    uv_timer_t tick;
     struct fake_rendezvous fake;
     int port;
     struct node nodes[NODES];
@@ -163,20 +162,6 @@ struct dt_backend *dt_backend_foreign_open(uv_loop_t *loop, const struct dt_plan
 
 /* -- jobs ------------------------------------------------------------------------------------- */
 
-static void on_tick(uv_timer_t *t)
-{
-    (void)t;
-}
-
-static void run_once(struct job *j)
-{
-    uv_run(&j->loop, UV_RUN_ONCE);
-}
-
-#define RUN_UNTIL(j, cond)                                                                         \
-    while (!(cond))                                                                                \
-    run_once(j)
-
 /* For all nodes, the first of which hosts unless the test wants it otherwise. */
 static struct dt_plan plan_of(int port, int i)
 {
@@ -215,10 +200,7 @@ static struct job *job_new(void)
 {
     struct job *j = calloc(1, sizeof *j);
     dt_log_open("test", DT_LOG_ERROR, DT_LOG_TEXT);
-    uv_loop_init(&j->loop);
-    uv_timer_init(&j->loop, &j->tick);
-    uv_timer_start(&j->tick, on_tick, 5, 5);
-    uv_unref((uv_handle_t *)&j->tick);
+    turning_init(&j->loop, &j->tick);
     j->port = port_take();
     for (int i = 0; i < NODES; i++)
         j->nodes[i].plan = plan_of(j->port, i);
@@ -337,35 +319,14 @@ static struct node *node_runs(struct job *j, int i)
     return n;
 }
 
-/* -- what a client of a store finds, as a worker would ---------------------------------------- */
-
-struct worker {
-    struct dt_store_client *client;
-    int64_t number; /* of the answer; -1: none yet */
-    bool closed;
-};
-
-static void on_answer(void *arg, const struct dt_c10d_reply *reply, const struct dt_err *err)
-{
-    *(int64_t *)arg = err ? -2 : reply->number;
-}
-
+/* What one who adds 1 at that store is answered. */
 static int64_t worker_adds(struct job *j, const char *addr, int port)
 {
-    struct worker w = {.number = -1};
-    struct dt_store_client_config config = DT_STORE_CLIENT_CONFIG_DEFAULT;
-    struct dt_c10d_request add = {.op = DT_C10D_ADD, .key = dt_bytes_of("n"), .number = 1};
-    struct dt_err err;
-    char at[200];
-    snprintf(at, sizeof at, "%s:%d", addr, port);
-    config.addr = at;
-    w.client = dt_store_client_open(&j->loop, &config, &err);
-    CHECK(w.client != NULL);
-    CHECK_OK(dt_store_client_request(w.client, &add, SOON, on_answer, &w.number, &err), err);
-    RUN_UNTIL(j, w.number != -1);
-    dt_store_client_close(w.client, on_backend_closed, &w.closed);
-    RUN_UNTIL(j, w.closed);
-    return w.number;
+    struct worker w;
+    worker_open(&j->loop, &w, addr, port);
+    int64_t number = worker_add(&w, "n");
+    worker_close(&w);
+    return number;
 }
 
 /* -- with a rendezvous somewhere else --------------------------------------------------------- */
@@ -1014,7 +975,7 @@ TEST(a_daemon_that_comes_back_finds_the_job_as_it_was)
         daemon_open(j, &d, dirs[i]);
         while (dt_rdzv_server_counters(d.server)->nodes < NODES ||
                dt_rdzv_server_counters(d.server)->frames_in < 2 * NODES)
-            run_once(j);
+            turn_once(&j->loop);
         check_all(j, 0, ""); /* nobody was stopped */
         node_fail(j, 2);
         for (int k = 0; k < 2; k++) {
@@ -1079,7 +1040,7 @@ TEST(it_may_be_closed_at_any_moment)
             node_join(j, i);
         }
         for (int i = 0; i < turns; i++)
-            run_once(j);
+            turn_once(&j->loop);
         for (int i = 0; i < NODES; i++)
             node_close(j, i, turns % 2);
         job_end(j);
