@@ -104,6 +104,13 @@ static inline void told_check_lines(struct told *t, const char *lines)
     }
 }
 
+/* The id of a run that nobody named. */
+#define UUID "00112233-4455-4677-8899-aabbccddeeff"
+
+/* How rows of elastic jobs begin. */
+#define C10D "--rdzv-backend=c10d|"
+#define UP_TO_4 C10D "--nnodes=2:4|--rdzv-endpoint=h:5|"
+
 struct told_row {
     const char *args, *env;
     const char *lines; /* of the printed plan, or */
