@@ -8,6 +8,7 @@
 #include "agent/backend/backend.h"
 #include "base/log.h"
 #include "tests/agent/fake_rendezvous.h"
+#include "tests/agent/notes.h"
 #include "tests/agent/store_worker.h"
 #include "tests/lib/port.h"
 
@@ -35,13 +36,10 @@ struct job {
 
 __attribute__((format(printf, 2, 3))) static inline void note(struct node *n, const char *fmt, ...)
 {
-    size_t len = strlen(n->told);
     va_list ap;
     CHECK(!n->closed);
-    if (len)
-        len += (size_t)snprintf(n->told + len, sizeof n->told - len, "; ");
     va_start(ap, fmt);
-    vsnprintf(n->told + len, sizeof n->told - len, fmt, ap);
+    notes_add(n->told, sizeof n->told, fmt, ap);
     va_end(ap);
 }
 

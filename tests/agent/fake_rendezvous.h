@@ -7,6 +7,7 @@
 #include "rendezvous/protocol/proof.h"
 #include "rendezvous/store/control.h"
 #include "rendezvous/store/server.h"
+#include "tests/agent/notes.h"
 #include "tests/lib/port.h"
 
 #include <netinet/in.h>
@@ -51,12 +52,9 @@ static inline void fake_send(struct fake_rendezvous *f, struct dt_message m)
 __attribute__((format(printf, 2, 3))) static inline void fake_note(struct fake_rendezvous *f,
                                                                    const char *fmt, ...)
 {
-    size_t len = strlen(f->heard);
     va_list ap;
-    if (len)
-        len += (size_t)snprintf(f->heard + len, sizeof f->heard - len, "; ");
     va_start(ap, fmt);
-    vsnprintf(f->heard + len, sizeof f->heard - len, fmt, ap);
+    notes_add(f->heard, sizeof f->heard, fmt, ap);
     va_end(ap);
 }
 

@@ -5,6 +5,7 @@
 #define DT_TESTS_AGENT_SESSION_STORY_H
 
 #include "agent/backend/elastic/session/session.h"
+#include "tests/agent/notes.h"
 #include "tests/lib/check.h"
 
 #define BEAT 1000
@@ -23,12 +24,9 @@ struct agent {
 
 __attribute__((format(printf, 2, 3))) static inline void note(struct agent *a, const char *fmt, ...)
 {
-    size_t len = strlen(a->said);
     va_list ap;
-    if (len)
-        len += (size_t)snprintf(a->said + len, sizeof a->said - len, "; ");
     va_start(ap, fmt);
-    vsnprintf(a->said + len, sizeof a->said - len, fmt, ap);
+    notes_add(a->said, sizeof a->said, fmt, ap);
     va_end(ap);
 }
 
