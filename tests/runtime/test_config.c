@@ -2,6 +2,7 @@
 #include "base/fs.h"
 #include "tests/lib/folder.h"
 #include "worker_runtime/config/config.h"
+#include "worker_runtime/config/merge.h"
 
 #include <math.h>
 
@@ -288,6 +289,10 @@ TEST(an_error_names_the_source_that_has_the_key)
                "train.steps?");
     CHECK_FAIL(dt_config_load(&other, mine, NULL, last, NULL, &err), err,
                "override \"train.steps=-1\": train.steps: expected a whole number from 0");
+    dt_merge_rename(&err, last[0], "--steps 2");
+    CHECK(strstr(err.text, "override ") == err.text);
+    dt_merge_rename(&err, last[1], "--steps -1");
+    CHECK(strstr(err.text, "--steps -1: expected a whole number from 0") == err.text);
     theirs = file("theirs.json", "{\"zero_optimization\": {\"stage\": 2}}");
     CHECK_FAIL(dt_config_load(&other, mine, theirs, NULL, NULL, &err), err,
                "zero_optimization.stage: ");
@@ -371,7 +376,7 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
     CHECK_EQ(c.model.shape.layers, 5);
     file("run.json", "{\"model\": {\"weights\": \"nowhere\"}}");
     CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err,
-               "model.weights: cannot open ");
+               "model.weights: there is no folder ");
     const char *hub[] = {"model.weights=Qwen/Qwen3-0.6B", NULL};
     CHECK_FAIL(dt_config_load(&other, run, NULL, hub, NULL, &err), err,
                "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here: fetch a model of "
@@ -394,6 +399,19 @@ TEST(of_checkpoints_the_newest_is_the_model)
     CHECK_EQ(c.model.shape.layers, 7);
     load(run, NULL, overrides);
     CHECK_EQ(c.model.shape.layers, 3);
+}
+
+TEST(an_override_that_stands_for_an_option_has_its_name)
+{
+    struct dt_err err;
+    struct dt_config other;
+    const char *longer = "model.weights=\"/nowhere/"
+                         "0123456789012345678901234567890123456789012345678901234567890123456789\"";
+    const char *made[] = {longer, NULL};
+    const char *run = file("run.json", "{\"train\": {\"steps\": 5}}");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, made, NULL, &err), err, "override ");
+    dt_merge_rename(&err, longer, "--init-from X");
+    CHECK(strstr(err.text, "--init-from X: there is no folder /nowhere/0123") == err.text);
 }
 
 TEST(overrides_that_are_none_are_refused)

@@ -124,8 +124,6 @@ static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err 
                           "%s has adapters and no model; dtrun-train merge makes a model of them "
                           "and the one that they adapt",
                           dir);
-    if (!dt_is_folder(dir))
-        return dt_no_folder(dir, err);
     if (!dt_fs_exists(path))
         return dt_err_set(err, DT_E_USAGE, "%s has neither " WEIGHTS " nor " INDEX, dir);
     int rc = dt_fs_read(path, INDEX_MAX, &text, err);
@@ -346,6 +344,8 @@ static int open_all(struct dt_ckpt_weights *w, const char *dir, struct dt_err *e
     dir = dt_ckpt_weights_folder(dir, room);
     if (snprintf(w->dir, sizeof w->dir, "%s", dir) >= (int)sizeof w->dir)
         return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", dir);
+    if (!dt_is_folder(dir))
+        return dt_no_folder(dir, err);
     if (open_files(w, dir, err) < 0 || bind_all(w, err) < 0)
         return dt_err_wrap(err, "%s", dir);
     return 0;

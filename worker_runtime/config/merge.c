@@ -12,6 +12,7 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 #define PATH_MOST 256
+#define OVERRIDE_SHOWN "override \"%.80s\""
 
 static int no_memory(struct dt_err *err)
 {
@@ -249,7 +250,7 @@ int dt_merge_overrides(struct dt_merge *m, struct dt_err *err)
 {
     for (const char *const *o = m->overrides; o && *o; o++)
         if (set_one(m->doc.root, *o, err) < 0)
-            return dt_err_wrap(err, "override \"%.80s\"", *o);
+            return dt_err_wrap(err, OVERRIDE_SHOWN, *o);
     return 0;
 }
 
@@ -310,11 +311,30 @@ int dt_merge_blame(const struct dt_merge *m, struct dt_err *err)
     snprintf(path, sizeof path, "%.*s", (int)strcspn(err->text, ": "), err->text);
     const char *override = find_override(m, path);
     if (override)
-        return dt_err_wrap(err, "override \"%.80s\"", override);
+        return dt_err_wrap(err, OVERRIDE_SHOWN, override);
     path[strcspn(path, "[")] = '\0';
     if (is_of_second(m, path))
         return dt_err_wrap(err, "%s", m->second_name);
     return m->name ? dt_err_wrap(err, "%s", m->name) : -1;
+}
+
+/* TEXT behind the name FRONT and a colon, or else TEXT. */
+static const char *behind(const char *text, const char *front, size_t len)
+{
+    bool begins = strncmp(text, front, len) == 0 && strncmp(text + len, ": ", 2) == 0;
+    return begins ? text + len + 2 : text;
+}
+
+void dt_merge_rename(struct dt_err *err, const char *override, const char *name)
+{
+    char shown[120];
+    struct dt_err was = *err;
+    snprintf(shown, sizeof shown, OVERRIDE_SHOWN, override);
+    const char *reason = behind(was.text, shown, strlen(shown));
+    if (reason == was.text)
+        return;
+    reason = behind(reason, override, strcspn(override, "="));
+    dt_err_set(err, was.code, "%s: %s", name, reason);
 }
 
 void dt_merge_finish(struct dt_merge *m)

@@ -27,6 +27,9 @@ int dt_merge_overrides(struct dt_merge *m, struct dt_err *err);
 bool dt_merge_overridden(const struct dt_merge *m, const char *path);
 /* Puts in front of ERR, which begins with a key's path, the source that has the key. Gives -1. */
 int dt_merge_blame(const struct dt_merge *m, struct dt_err *err);
+/* Puts NAME, an option that OVERRIDE was made of, in place of it and of its key where ERR begins
+ * with that override: nobody typed it. */
+void dt_merge_rename(struct dt_err *err, const char *override, const char *name);
 
 void dt_merge_finish(struct dt_merge *m);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that are more than a number, a flag or a word of a list. */
+#include "base/fs.h"
 #include "base/str.h"
 #include "worker_runtime/config/keys.h"
 #include "worker_runtime/config/model_file.h"
+#include "worker_runtime/no_folder.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -184,7 +186,9 @@ int dt_take_model_folder(const struct dt_reading *r)
     struct dt_config *c = &r->draft->c;
     if (c->has_model || !c->model.weights || !c->model.weights[0])
         return 0;
-    if (read_model_file(r, c->model.weights) < 0)
+    int rc = dt_fs_exists(c->model.weights) ? read_model_file(r, c->model.weights)
+                                            : dt_no_folder(c->model.weights, r->err);
+    if (rc < 0)
         return dt_err_wrap(r->err, "model.weights");
     c->has_model = true;
     return 0;

@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/json_write.h"
 #include "base/say.h"
+#include "worker_runtime/config/merge.h"
 #include "worker_runtime/llamafactory/llamafactory.h"
 #include "worker_runtime/program/inside.h"
 
@@ -55,6 +56,14 @@ static const char *read_from(const struct dt_train_args *a)
     return a->estimate ? a->estimate : a->suggest ? a->suggest : a->config;
 }
 
+/* OVERRIDE stands for it. */
+static void blame_init_from(const struct dt_train_args *a, const char *override, struct dt_err *err)
+{
+    char name[120];
+    snprintf(name, sizeof name, "--init-from %.80s", a->init_from);
+    dt_merge_rename(err, override, name);
+}
+
 /* F is an empty one where the configuration is no file of LLaMA-Factory's. */
 static int load(const struct dt_train_args *a, struct dt_factory *f, struct dt_config *c,
                 struct dt_err *err)
@@ -66,6 +75,8 @@ static int load(const struct dt_train_args *a, struct dt_factory *f, struct dt_c
     int rc = a->llamafactory
                  ? dt_factory_load(f, c, a->llamafactory, overrides, &warnings, err)
                  : dt_config_load(c, read_from(a), a->deepspeed, overrides, &warnings, err);
+    if (rc < 0 && init.len)
+        blame_init_from(a, dt_buf_cstr(&init), err);
     free(overrides);
     dt_buf_finish(&init);
     warn(a, &warnings);
