@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,13 @@ static inline bool dt_is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Not one that may not be looked at. */
+static inline bool dt_is_missing(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) < 0 && errno == ENOENT;
 }
 
 static inline bool dt_is_name_of_hub(const char *path)

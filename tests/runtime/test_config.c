@@ -381,6 +381,17 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
     CHECK_FAIL(dt_config_load(&other, run, NULL, hub, NULL, &err), err,
                "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here: fetch a model of "
                "Hugging Face's by `hf download Qwen/Qwen3-0.6B --local-dir FOLDER`");
+    static const char *const written[] = {"\"weights\"", "\"config\""};
+    for (size_t i = 0; i < ROWS(written); i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{\"model\": {%s: \"Qwen/Qwen3-0.6B\"}}", written[i]);
+        CHECK_FAIL(dt_config_load(&other, file("run.json", text), NULL, NULL, NULL, &err), err,
+                   "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here: fetch ");
+    }
+    CHECK_OK(dt_fs_mkdir_p(at("own/model"), 0755, &err), err); /* beside the file, it is one */
+    file("own/model/config.json", "{}");
+    file("run.json", "{\"model\": {\"weights\": \"own/model\"}}");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err, "own/model: the document: \"model_type\" is missing");
 }
 
 TEST(of_checkpoints_the_newest_is_the_model)
@@ -526,7 +537,9 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"model\": {}, \"model\": {}}", "model: it is there twice"},
         {"{\"model\": {\"config\": 3}}", "model.config: expected a model's config.json"},
         {"{\"model\": {\"config\": {\"model_type\": \"bert\"}}}", "model.config.model_type: "},
-        {"{\"model\": {\"config\": \"/no/such/file\"}}", "/no/such/file: No such file"},
+        {"{\"model\": {\"config\": \"/no/such/file\"}}", "model.config: cannot open /no/such/file: No such file"},
+        {"{\"model\": {\"config\": \"\"}}", "model.config: the name is empty; give a model's folder"},
+        {"{\"model\": {\"weights\": \"/no/such\"}}", "model.weights: there is no folder /no/such"},
         {"{\"model\": {\"activation_checkpointing\": {\"every\": 0}}}", "model.activation_checkpointing.every: expected a whole number from 1"},
         {"{\"model\": {\"activation_checkpointing\": {\"each\": 1}}}", "model.activation_checkpointing.each: there is no such setting"},
         {"{\"model\": {\"activation_checkpointing\": 3}}", "model.activation_checkpointing: expected true, false"},
@@ -873,7 +886,7 @@ TEST(adapters_that_cannot_be_are_refused)
          "lora.from: that folder says r"},
         {"\"plus_ratio\": 0", "lora.plus_ratio: expected a number from 0.001"},
         {"\"bias\": \"all\"", "lora.bias: biases are not trained"},
-        {"\"from\": \"/no/such\"", "lora.from: cannot open /no/such/adapter_config.json: "},
+        {"\"from\": \"/no/such\"", "lora.from: there is no folder /no/such"},
         {"\"from\": \"/no/such\", \"r\": 3", "lora.from: that folder says r, alpha"},
     };
     for (size_t i = 0; i < ROWS(rows); i++) {

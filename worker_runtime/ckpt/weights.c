@@ -344,7 +344,7 @@ static int open_all(struct dt_ckpt_weights *w, const char *dir, struct dt_err *e
     dir = dt_ckpt_weights_folder(dir, room);
     if (snprintf(w->dir, sizeof w->dir, "%s", dir) >= (int)sizeof w->dir)
         return dt_err_set(err, DT_E_USAGE, "the path %.60s... is too long", dir);
-    if (!dt_is_folder(dir))
+    if (dt_is_missing(dir))
         return dt_no_folder(dir, err);
     if (open_files(w, dir, err) < 0 || bind_all(w, err) < 0)
         return dt_err_wrap(err, "%s", dir);

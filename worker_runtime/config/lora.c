@@ -6,6 +6,7 @@
 #include "base/json_write.h"
 #include "worker_runtime/ckpt/checkpoint.h"
 #include "worker_runtime/config/model_file.h"
+#include "worker_runtime/no_folder.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -92,13 +93,14 @@ static int settle_targets(const struct dt_reading *r)
 static int take_adapters(const struct dt_reading *r, const char *folder)
 {
     struct dt_lora *l = &r->draft->c.lora;
-    struct dt_json doc;
+    struct dt_json doc = {0};
     char path[PATH_MAX], room[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/adapter_config.json",
                  dt_ckpt_weights_folder(folder, room)) >= PATH_MAX)
         return dt_err_set(r->err, DT_E_USAGE, "the path is too long");
     bool missing = !dt_fs_exists(path);
-    int rc = dt_model_file_read(&doc, path, r->err);
+    int rc = dt_is_missing(folder) ? dt_no_folder(folder, r->err)
+                                   : dt_model_file_read(&doc, path, r->err);
     if (rc == 0 && dt_lora_read(l, &r->draft->c.model.shape, &doc, r->err) < 0)
         rc = dt_err_wrap(r->err, "%s", path);
     dt_json_finish(&doc);

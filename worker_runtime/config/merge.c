@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "worker_runtime/config/config.h"
 #include "worker_runtime/config/model_file.h"
+#include "worker_runtime/no_folder.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -21,39 +22,45 @@ static int no_memory(struct dt_err *err)
 
 /* Files that are read stand beside the configuration; what is written lands where the process
  * stands. */
-static const char *const read_paths[][2] = {{"data", "train"},
-                                            {"data", "validation"},
-                                            {"model", "config"},
-                                            {"model", "weights"},
-                                            {"lora", "from"}};
+static const struct read_path {
+    const char *block, *name;
+    bool is_model; /* or adapters: it may be a name of the hub, by mistake */
+} read_paths[] = {{"data", "train", false},
+                  {"data", "validation", false},
+                  {"model", "config", true},
+                  {"model", "weights", true},
+                  {"lora", "from", true}};
 
-/* V becomes a path from FOLDER on, where it is one from there. */
-static int move_path(struct cJSON *v, const char *folder, const char *what, struct dt_err *err)
+/* V becomes a path from FOLDER on, where it is one from there. A name of the hub that is no path
+ * from anywhere stays as it is, and who opens it says how to fetch that. */
+static int move_path(struct cJSON *v, const struct read_path *of, const char *folder,
+                     struct dt_err *err)
 {
     char path[4096];
     if (!cJSON_IsString(v) || !v->valuestring[0] || v->valuestring[0] == '/' || !*folder ||
         strcmp(folder, ".") == 0)
         return 0;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, v->valuestring) >= sizeof path)
-        return dt_err_set(err, DT_E_USAGE, "%s: the path is too long", what);
+        return dt_err_set(err, DT_E_USAGE, "%s.%s: the path is too long", of->block, of->name);
+    if (of->is_model && dt_is_name_of_hub(v->valuestring) && !dt_fs_exists(path) &&
+        !dt_fs_exists(v->valuestring))
+        return 0;
     return cJSON_SetValuestring(v, path) ? 0 : no_memory(err);
 }
 
 /* A value is a path, or a list of paths and of objects that have one. */
-static int move_paths(struct cJSON *root, const char *block, const char *name, const char *folder,
+static int move_paths(struct cJSON *root, const struct read_path *of, const char *folder,
                       struct dt_err *err)
 {
-    struct cJSON *in = cJSON_GetObjectItemCaseSensitive(root, block), *one;
-    struct cJSON *v = cJSON_IsObject(in) ? cJSON_GetObjectItemCaseSensitive(in, name) : NULL;
-    char what[64];
-    snprintf(what, sizeof what, "%s.%s", block, name);
+    struct cJSON *in = cJSON_GetObjectItemCaseSensitive(root, of->block), *one;
+    struct cJSON *v = cJSON_IsObject(in) ? cJSON_GetObjectItemCaseSensitive(in, of->name) : NULL;
     if (!cJSON_IsArray(v))
-        return move_path(v, folder, what, err);
+        return move_path(v, of, folder, err);
     cJSON_ArrayForEach(one, v)
     {
         struct cJSON *path =
             cJSON_IsObject(one) ? cJSON_GetObjectItemCaseSensitive(one, "path") : one;
-        if (move_path(path, folder, what, err) < 0)
+        if (move_path(path, of, folder, err) < 0)
             return -1;
     }
     return 0;
@@ -69,7 +76,7 @@ static int parse(struct dt_json *doc, char *text, size_t len, const char *folder
     if (dt_json_no_duplicates(doc, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof read_paths / sizeof *read_paths; i++)
-        if (move_paths(doc->root, read_paths[i][0], read_paths[i][1], folder, err) < 0)
+        if (move_paths(doc->root, &read_paths[i], folder, err) < 0)
             return -1;
     return 0;
 }

@@ -5,10 +5,8 @@
 #include "worker_runtime/ckpt_names.h"
 #include "worker_runtime/no_folder.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MODEL_FILE_MAX ((size_t)1 << 20)
 
@@ -57,13 +55,15 @@ static const char *folder_of_model(const char *path, char room[PATH_MAX])
 
 int dt_model_file_read(struct dt_json *doc, const char *path, struct dt_err *err)
 {
-    struct stat st;
     char inside[PATH_MAX], room[PATH_MAX];
     *doc = (struct dt_json){0};
-    bool is_there = stat(path, &st) == 0;
-    if (!is_there && errno == ENOENT && is_name_of_model(path))
+    if (!*path)
+        return dt_err_set(err, DT_E_USAGE,
+                          "the name is empty; give a model's folder, or its "
+                          "config.json");
+    if (dt_is_missing(path) && is_name_of_model(path))
         return dt_no_folder(path, err);
-    if (!is_there || !S_ISDIR(st.st_mode))
+    if (!dt_is_folder(path))
         return read_file(doc, path, err);
     if (join(inside, folder_of_model(path, room), err) < 0)
         return -1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that are more than a number, a flag or a word of a list. */
-#include "base/fs.h"
 #include "base/str.h"
 #include "worker_runtime/config/keys.h"
 #include "worker_runtime/config/model_file.h"
@@ -174,7 +173,7 @@ int dt_take_model(const struct dt_reading *r, const struct cJSON *v)
     if (cJSON_IsObject(v))
         rc = read_model(r, r->doc, v, "model.config");
     else if (cJSON_IsString(v))
-        rc = read_model_file(r, v->valuestring);
+        rc = read_model_file(r, v->valuestring) < 0 ? dt_err_wrap(r->err, "model.config") : 0;
     else
         return dt_config_refuse(r, v, "expected a model's config.json, as an object or a path");
     r->draft->c.has_model = rc == 0;
@@ -186,8 +185,8 @@ int dt_take_model_folder(const struct dt_reading *r)
     struct dt_config *c = &r->draft->c;
     if (c->has_model || !c->model.weights || !c->model.weights[0])
         return 0;
-    int rc = dt_fs_exists(c->model.weights) ? read_model_file(r, c->model.weights)
-                                            : dt_no_folder(c->model.weights, r->err);
+    int rc = dt_is_missing(c->model.weights) ? dt_no_folder(c->model.weights, r->err)
+                                             : read_model_file(r, c->model.weights);
     if (rc < 0)
         return dt_err_wrap(r->err, "model.weights");
     c->has_model = true;
