@@ -391,7 +391,8 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
     CHECK_OK(dt_fs_mkdir_p(at("own/model"), 0755, &err), err); /* beside the file, it is one */
     file("own/model/config.json", "{}");
     file("run.json", "{\"model\": {\"weights\": \"own/model\"}}");
-    CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err, "own/model: the document: \"model_type\" is missing");
+    CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err,
+               "own/model: the document: \"model_type\" is missing");
 }
 
 TEST(of_checkpoints_the_newest_is_the_model)
@@ -516,12 +517,12 @@ TEST(what_cannot_be_is_refused_by_its_path)
         {"{\"scheduler\": {\"type\": \"OneCycle\"}}", "scheduler.type: the scheduler \"OneCycle\" is not implemented"},
         {"{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {}}}", "total_num_steps is missing"},
         {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}}", "\"auto\" is train.steps, which is not written"},
+        {"{\"scheduler\": {\"type\": \"linear\"}}", "scheduler.type: linear ends with the run, and neither train.steps nor train.epochs is written"},
         {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 5}}}", "total_num_steps: WarmupLR has no such parameter; it belongs to WarmupDecayLR, WarmupCosineLR, linear, "},
         {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 0}}}", "cos_min_ratio: WarmupLR has no such parameter; it belongs to WarmupCosineLR"},
         {"{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 9, \"warmup_max_lr\": 1}}}", "warmup_max_lr: WarmupCosineLR has no such parameter; it belongs to WarmupLR, WarmupDecayLR"},
         {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 0}}}", "warmup_num_steps: expected a whole number from 1"},
         {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"reduce_lr_on_plateau\"}}", "is not implemented; these are: WarmupLR, "},
-        {"{\"scheduler\": {\"type\": \"linear\"}}", "\"auto\" is train.steps, which is not written"},
         {"{\"scheduler\": {\"type\": \"constant_with_warmup\", \"params\": {\"warmup_ratio\": 0.1}}}", "warmup_ratio: it is a share of train.steps, which is not written"},
         {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"linear\", \"params\": {\"warmup_ratio\": 0.1, \"warmup_num_steps\": 3}}}", "warmup_num_steps and warmup_ratio are both written; drop one"},
         {"{\"train\": {\"steps\": 100}, \"scheduler\": {\"type\": \"linear\", \"params\": {\"warmup_ratio\": 10}}}", "warmup_ratio: expected a number from 0 to 1"},

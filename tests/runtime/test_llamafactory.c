@@ -553,6 +553,8 @@ TEST(what_cannot_be_is_refused_by_name)
         {"dataset: sums\nlearning_rate: fast\n", "run.yaml: learning_rate: "},
         {"dataset: sums\ncutoff_len: 5000\n", "cutoff_len: 5000 is more than the 4096 positions"},
         {"dataset: sums\ncutoff_len: 1\n", "cutoff_len: expected a number from 2"},
+        {"dataset: sums\nnum_train_epochs: 0\n",
+         "run.yaml: num_train_epochs: it is 0, and max_steps is -1, so there is nothing to train"},
         {"dataset: sums\nmax_steps: 1.5\n", "max_steps: expected a whole number, found 1.5"},
         {"dataset: sums\nbf16: 3\n", "bf16: expected true or false"},
         {"dataset: sums\nbf16: true\nfp16: true\n", "bf16: fp16 is true as well"},

@@ -171,13 +171,19 @@ static bool has_end(const struct dt_config_draft *d)
 static int settle_total(const struct dt_reading *r)
 {
     struct dt_config_draft *d = r->draft;
-    if (d->total_steps == DT_UNSET && !is_deepspeeds(d) && has_end(d))
+    bool follows = d->total_steps == DT_UNSET && !is_deepspeeds(d) && has_end(d);
+    if (follows)
         d->total_steps = DT_AUTO;
     if (d->total_steps == DT_AUTO && d->c.train.epochs > 0) {
         d->c.total_follows = true;
         return 0;
     }
     if (d->total_steps == DT_AUTO) {
+        if (d->c.train.steps <= 0 && follows)
+            return dt_err_set(r->err, DT_E_USAGE,
+                              "scheduler.type: %s ends with the run, and neither train.steps nor "
+                              "train.epochs is written",
+                              known[d->scheduler].name);
         if (d->c.train.steps <= 0)
             return dt_err_set(r->err, DT_E_USAGE,
                               "scheduler.params.total_num_steps: \"auto\" is train.steps, which is "

@@ -234,6 +234,11 @@ static int settle_steps(const struct factory_reading *r)
     const struct factory_draft *d = r->draft;
     if (d->max_steps > 0)
         return put_number(r, "train.steps", (double)d->max_steps);
+    if (!(d->epochs > 0))
+        return factory_refuse(r, "num_train_epochs",
+                              "it is 0, and max_steps is %lld, so there is nothing to train; write "
+                              "a number above 0 for one of them",
+                              (long long)d->max_steps);
     return put_number(r, "train.epochs", d->epochs);
 }
 
