@@ -299,6 +299,9 @@ def weights_that_are_no_numbers(s):
     for config in (s.config(steps=3), s.config(max_skipped_steps=1)):
         s.run(config, "--init-from", s.path("nan"), world=0, status=1).expect(
             r"the run has diverged: .*; they never were, so the weights that it began with may hold NaN or infinity")
+    half = {"enabled": True, "initial_scale_power": 1, "hysteresis": 1}
+    s.run(s.config(steps=3, fp16=half), "--init-from", s.path("nan"), world=2, status=1).expect(
+        r"step 2: gradients overflow even at the smallest loss scale, 1; they always did, so the weights that it began with may hold NaN")
 
 
 @training.story

@@ -28,9 +28,7 @@ static int fall(struct dt_loss_scaler *s, struct dt_err *err)
     }
     if (s->scale <= s->min_scale)
         return dt_err_set(err, DT_E_RUNTIME,
-                          "gradients overflow even at the smallest loss scale, %g: lower the "
-                          "learning rate, clip gradients, or train in bf16",
-                          s->min_scale);
+                          "gradients overflow even at the smallest loss scale, %g", s->min_scale);
     s->scale = fmax(s->scale / 2, s->min_scale);
     return 0;
 }

@@ -198,6 +198,66 @@ static struct dt_step_told report(struct dt_trainer *t, const struct step_times 
     return told;
 }
 
+/* Brings the save under way to its end, and tells the launcher which step is the last one saved. */
+static int finish_saving(struct dt_trainer *t, struct dt_err *err)
+{
+    if (dt_saver_finish(t, err) < 0)
+        return -1;
+    t->told.saved = t->saving.saved;
+    if (t->told.step > 0)
+        dt_page_update(t->page, &t->told);
+    return 0;
+}
+
+/* Where not even the first step was finite, nothing that was learned is to blame. */
+static const char *advice_on_divergence(const struct dt_trainer *t)
+{
+    bool adapts = t->scaler.dynamic;
+    if (t->skipped < t->state.step)
+        return adapts ? "try a smaller optimizer.params.lr, gradient_clipping, or bf16 in place of "
+                        "fp16"
+                      : "try a smaller optimizer.params.lr, a longer warmup or gradient_clipping";
+    if (t->options->init_from)
+        return adapts ? "they always did, so the weights that it began with may hold NaN or "
+                        "infinity; where they do not, try bf16 in place of fp16"
+                      : "they never were, so the weights that it began with may hold NaN or "
+                        "infinity";
+    return adapts ? "they always did; try bf16 in place of fp16"
+                  : "they never were, so a fixed fp16.loss_scale may be too large";
+}
+
+/* REASON ends with what the advice goes on with. All ranks know it; one says it. */
+static int fail_diverged(struct dt_trainer *t, const char *reason, struct dt_err *err)
+{
+    char kept[80] = "";
+    if (dt_keeper_settle(t, err) < 0 || finish_saving(t, err) < 0)
+        return -1;
+    if (t->saving.saved >= 0)
+        snprintf(kept, sizeof kept, "; the last checkpoint holds step %lld",
+                 (long long)t->saving.saved);
+    dt_err_set(err, DT_E_RUNTIME, "%s; %s%s", reason, advice_on_divergence(t), kept);
+    return dt_agree(t->world, -1, err);
+}
+
+/* Too many of the last steps were skipped. */
+static int fail_skipped(struct dt_trainer *t, struct dt_err *err)
+{
+    char reason[200];
+    snprintf(reason, sizeof reason,
+             "step %lld: the run has diverged: gradients were not finite in the last %lld step%s "
+             "(train.max_skipped_steps is %lld)",
+             (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
+             (long long)t->config->train.max_skipped_steps);
+    return fail_diverged(t, reason, err);
+}
+
+/* The step under way overflowed as well. */
+static int fail_at_least_scale(struct dt_trainer *t, struct dt_err *err)
+{
+    struct dt_err why = *err;
+    return fail_diverged(t, why.text, err);
+}
+
 /* One step. *STOP: somebody was told to end. */
 static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, struct dt_err *err)
 {
@@ -218,9 +278,10 @@ static int step(struct dt_trainer *t, struct dt_step_told *told, bool *stop, str
     dt_page_section(t->page, "update");
     struct dt_zero_update u = {
         .lr = (float)lr, .loss_scale = (float)t->scaler.scale, .clip = t->config->clip};
-    if (dt_parallel_step(t, &u, &updated, err) < 0 ||
-        dt_loss_scaler_update(&t->scaler, updated.overflow, err) < 0)
+    if (dt_parallel_step(t, &u, &updated, err) < 0)
         return -1;
+    if (dt_loss_scaler_update(&t->scaler, updated.overflow, err) < 0)
+        return fail_at_least_scale(t, err);
     int64_t tokens = t->batch.train * (int64_t)t->config->data.positions;
     t->state.step++;
     t->state.tokens += tokens;
@@ -302,48 +363,11 @@ static int save(struct dt_trainer *t, struct dt_err *err)
     return rc;
 }
 
-/* Brings the save under way to its end, and tells the launcher which step is the last one saved. */
-static int finish_saving(struct dt_trainer *t, struct dt_err *err)
-{
-    if (dt_saver_finish(t, err) < 0)
-        return -1;
-    t->told.saved = t->saving.saved;
-    if (t->told.step > 0)
-        dt_page_update(t->page, &t->told);
-    return 0;
-}
-
-/* Where not even the first step was finite, nothing that was learned is to blame. */
-static const char *advice_on_divergence(const struct dt_trainer *t)
-{
-    if (t->skipped < t->state.step)
-        return "try a smaller optimizer.params.lr, a longer warmup or gradient_clipping";
-    return t->options->init_from
-               ? "they never were, so the weights that it began with may hold NaN or infinity"
-               : "they never were, so a fixed fp16.loss_scale may be too large";
-}
-
-static int fail_diverged(struct dt_trainer *t, struct dt_err *err)
-{
-    char kept[80] = "";
-    if (dt_keeper_settle(t, err) < 0 || finish_saving(t, err) < 0)
-        return -1;
-    if (t->saving.saved >= 0)
-        snprintf(kept, sizeof kept, "; the last checkpoint holds step %lld",
-                 (long long)t->saving.saved);
-    dt_err_set(err, DT_E_RUNTIME,
-               "step %lld: the run has diverged: gradients were not finite in the last %lld step%s "
-               "(train.max_skipped_steps is %lld); %s%s",
-               (long long)t->state.step, (long long)t->skipped, t->skipped == 1 ? "" : "s",
-               (long long)t->config->train.max_skipped_steps, advice_on_divergence(t), kept);
-    return dt_agree(t->world, -1, err); /* all know it; one says it */
-}
-
 /* The last step's checkpoint is what a run is for: without it, it has not succeeded. */
 static int finish(struct dt_trainer *t, enum dt_train_end end, struct dt_err *err)
 {
     if (end == DT_TRAIN_DONE && is_diverging(t))
-        return fail_diverged(t, err);
+        return fail_skipped(t, err);
     if (dt_keeper_settle(t, err) < 0)
         return -1;
     if (t->state.step > 0 && save(t, err) < 0)
@@ -408,7 +432,7 @@ static int loop(struct dt_trainer *t, enum dt_train_end *end, struct dt_err *err
             return -1;
     }
     if (has_diverged(t))
-        return fail_diverged(t, err);
+        return fail_skipped(t, err);
     *end = stop ? DT_TRAIN_STOPPED : DT_TRAIN_DONE;
     return finish(t, *end, err);
 }
