@@ -216,6 +216,19 @@ TEST(each_text_is_its_tokens_between_those_of_the_tokenizer)
     dt_tokenizer_close(t);
 }
 
+TEST(tokens_are_shown_by_the_tokenizer_that_made_them)
+{
+    static const char head[] = "DTRTOKEN\1\0\0\0\2\0\0\0\0\0\0\0\0\x7d\0\0\1\0\0\0\0\0\0\0\5";
+    struct dt_err err;
+    const char *path = text_file("of-32000.bin", head, sizeof head); /* its \0 is of the token */
+    CHECK(!dt_tokenized_open(NULL, path, &err));
+    CHECK(strstr(err.text, "its tokens are of a tokenizer; name its folder by --tokenizer"));
+    struct dt_tokenizer *t = small_tokenizer();
+    CHECK(!dt_tokenized_open(t, path, &err));
+    CHECK(strstr(err.text, "of 32000, and that of --tokenizer is 6; name the folder of the "));
+    dt_tokenizer_close(t);
+}
+
 TEST(a_token_that_the_model_has_no_word_for_may_stand_in_no_text)
 {
     struct dt_err err;

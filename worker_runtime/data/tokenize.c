@@ -140,13 +140,29 @@ static int check_kind(const struct dt_tokenizer *t, const struct dt_tokens *toke
     return 0;
 }
 
+/* By what the header says of tokens; a file that says nothing is looked at token by token. */
+static int check_vocabulary(const struct dt_tokens *tokens, uint64_t vocabulary, const char *path,
+                            struct dt_err *err)
+{
+    uint64_t made_for = dt_tokens_vocabulary(tokens);
+    if (made_for <= vocabulary)
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "%s: it was made for a vocabulary of %llu, and that of --tokenizer is %llu; "
+                      "name the folder of the tokenizer that made it",
+                      path, (unsigned long long)made_for, (unsigned long long)vocabulary);
+}
+
 struct dt_tokens *dt_tokenized_open(const struct dt_tokenizer *t, const char *path,
                                     struct dt_err *err)
 {
-    struct dt_tokens *tokens =
-        dt_tokens_open(path, 0, t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY, err);
-    if (tokens && check_kind(t, tokens, path, err) == 0)
+    uint64_t vocabulary = t ? dt_tokenizer_vocabulary(t) : DT_BYTE_VOCABULARY;
+    struct dt_tokens *tokens = dt_tokens_open(path, 0, 0, err);
+    if (tokens && check_kind(t, tokens, path, err) == 0 &&
+        check_vocabulary(tokens, vocabulary, path, err) == 0) {
+        dt_tokens_narrow(tokens, vocabulary);
         return tokens;
+    }
     dt_tokens_close(tokens);
     return NULL;
 }

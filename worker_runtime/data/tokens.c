@@ -237,6 +237,16 @@ static int read_any(struct view *v, struct dt_bytes head, uint64_t size, int raw
     return read_raw(v, size, raw_width, err);
 }
 
+static bool says_vocabulary(const struct view *v)
+{
+    return v->limit != (uint64_t)INT32_MAX;
+}
+
+static void narrow(struct view *v, uint64_t vocabulary)
+{
+    v->limit = vocabulary < v->limit ? vocabulary : v->limit;
+}
+
 /* VOCABULARY: of the model, 0: not known. A header that promises greater tokens is not waited for
  * until one comes. */
 static int view_init(struct view *v, struct dt_bytes head, uint64_t size, int raw_width,
@@ -244,13 +254,13 @@ static int view_init(struct view *v, struct dt_bytes head, uint64_t size, int ra
 {
     if (read_any(v, head, size, raw_width, err) < 0)
         return -1;
-    if (vocabulary && vocabulary < v->limit && v->limit != (uint64_t)INT32_MAX)
+    if (vocabulary && vocabulary < v->limit && says_vocabulary(v))
         return dt_err_set(err, DT_E_RUNTIME,
                           "it was made for a vocabulary of %llu, and that of the model is %zu; "
                           "tokenize the text for this model, or give the model that vocabulary",
                           (unsigned long long)v->limit, vocabulary);
-    if (vocabulary && vocabulary < v->limit)
-        v->limit = vocabulary;
+    if (vocabulary)
+        narrow(v, vocabulary);
     return 0;
 }
 
@@ -352,6 +362,16 @@ void dt_tokens_close(struct dt_tokens *t)
 size_t dt_tokens_count(const struct dt_tokens *t)
 {
     return t->view.count;
+}
+
+uint64_t dt_tokens_vocabulary(const struct dt_tokens *t)
+{
+    return says_vocabulary(&t->view) ? t->view.limit : 0;
+}
+
+void dt_tokens_narrow(struct dt_tokens *t, uint64_t vocabulary)
+{
+    narrow(&t->view, vocabulary);
 }
 
 bool dt_tokens_are_bytes(const struct dt_tokens *t)

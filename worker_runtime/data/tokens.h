@@ -31,6 +31,11 @@ int dt_tokens_begins(const struct dt_tokens *t, size_t first, size_t count, uint
 int dt_tokens_trained(const struct dt_tokens *t, size_t first, size_t count, bool *trained,
                       struct dt_err *err);
 
+/* What the file was made for, as far as it says so; 0: it does not. */
+uint64_t dt_tokens_vocabulary(const struct dt_tokens *t);
+/* Tokens from VOCABULARY on are refused from here on. */
+void dt_tokens_narrow(struct dt_tokens *t, uint64_t vocabulary);
+
 /* The checks of dt_tokens_open() and of all that is read later, over bytes in memory: for the
  * fuzzer. */
 int dt_tokens_check(struct dt_bytes file, int raw_width, struct dt_err *err);
