@@ -307,7 +307,10 @@ TEST(what_is_no_checkpoint_is_not_verified)
     char name[5000];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    CHECK_FAIL(dt_ckpt_verify(at("not there"), &err), err, "state.json");
+    CHECK_FAIL(dt_ckpt_verify(at("not there"), &err), err, "there is no folder ");
+    CHECK_OK(dt_fs_mkdir_p(at("holds none"), 0755, &err), err);
+    CHECK_FAIL(dt_ckpt_verify(at("holds none"), &err), err,
+               "is no checkpoint, and no `latest` in ");
     CHECK_FAIL(dt_ckpt_verify(name, &err), err, "is too long");
     save_once(at("unverified"), 1, DT_F32, 1);
     CHECK_EQ(unlink(at("unverified/step-00000001/model.safetensors")), 0);

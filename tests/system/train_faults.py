@@ -203,6 +203,7 @@ def flipped_byte(s):
             f.seek(-1, os.SEEK_CUR)
             f.write(bytes([byte ^ 1]))
         verify(s, s.path("ckpt%d" % number, "step-00000004"), 0).expect(r".*step-00000004: every byte is as it was written")
+        verify(s, s.path("ckpt%d" % number), 1).expect(r"dtrun-train: --verify: .*step-00000008/%s.*" % name)
         verify(s, s.path("ckpt%d" % number, "step-00000008"), 1).expect(r"dtrun-train: --verify: .*step-00000008/%s.*" % name)
         program = s.run(c, world=2)
         program.expect(r"step-00000008/%s.*" % name)

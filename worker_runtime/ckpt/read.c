@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/crc32c.h"
 #include "base/json.h"
+#include "worker_runtime/no_folder.h"
 
 struct blocks {
     const struct dt_st_file *f;
@@ -404,10 +405,28 @@ static int verify_file(const char *path, const struct dt_manifest *m, enum dt_ck
     return rc < 0 ? dt_err_wrap(err, "%s", name) : 0;
 }
 
+/* A folder that never was one is not damaged. */
+static int check_is_one(const char *path, struct dt_err *err)
+{
+    char file[PATH_MAX];
+    if (dt_ckpt_join_path(file, path, DT_CKPT_STATE, err) < 0)
+        return -1;
+    if (dt_is_missing(path))
+        return dt_err_set(err, DT_E_RUNTIME, "there is no folder %.200s", path);
+    if (dt_is_missing(file))
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "%.200s is no checkpoint, and no `latest` in it names one: there is no "
+                          "%s in it",
+                          path, DT_CKPT_STATE);
+    return 0;
+}
+
 int dt_ckpt_verify(const char *path, struct dt_err *err)
 {
     struct dt_manifest m;
     int rc = 0;
+    if (check_is_one(path, err) < 0)
+        return -1;
     if (dt_ckpt_look(path, &m, NULL, err) < 0) /* which verifies config.json */
         return -1;
     for (int f = 0; f < DT_CKPT_FILES && rc == 0; f++)

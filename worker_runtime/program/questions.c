@@ -96,10 +96,12 @@ int program_check_nccl(struct dt_err *err)
 
 int program_verify(const struct dt_train_args *a, struct dt_err *err)
 {
-    if (dt_ckpt_verify(a->verify, err) < 0) {
+    char room[PATH_MAX];
+    const char *folder = dt_ckpt_weights_folder(a->verify, room);
+    if (dt_ckpt_verify(folder, err) < 0) {
         err->code = DT_E_RUNTIME; /* damage, also where it makes a header that cannot be */
         return dt_err_wrap(err, "--verify");
     }
-    printf("%s: every byte is as it was written\n", a->verify);
+    printf("%s: every byte is as it was written\n", folder);
     return 0;
 }

@@ -125,7 +125,8 @@ static const struct dt_opt train_opts[] = {
     {.name = "print-config", AT(print_config), .group = "Instead of training",
      .help = "print the configuration that --config or --llamafactory, --deepspeed and --set come to, as JSON"},
     {.name = "verify", .arg = "DIR", .completes = DT_OPT_DIRECTORY, AT(verify), .group = "Instead of training",
-     .help = "compare every byte of the checkpoint DIR, as in runs/a/step-00000100, with its checksums"},
+     .help = "compare every byte of the checkpoint DIR, as in runs/a/step-00000100, with its checksums; of a run's train.save_dir "
+             "that is its newest one"},
     {.name = "check-nccl", AT(check_nccl), .group = "Instead of training",
      .help = "print what NCCL finds on this host: versions, links between GPUs, networks, and the NCCL_ variables "
              "that are set"},
