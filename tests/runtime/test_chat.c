@@ -500,7 +500,7 @@ TEST(a_conversation_that_is_too_long_loses_exchanges_and_never_an_end)
     CHECK_STR(documents(), "|Human: #/Assistant:x*#*/*");
     const char *file = lines_file("in.jsonl", THREE);
     CHECK_FAIL(dt_tokenize_chats(NULL, &o, &file, 1, at("out"), &n, &err), err,
-               "nothing is left to train on of 1 examples: 1 are longer than 22 tokens, and 0");
+               "nothing is left to train on of 1 examples: 1 are longer than 22 tokens; try a ");
 }
 
 /* -- preferences ------------------------------------------------------------------------------ */
@@ -644,6 +644,30 @@ TEST(a_text_under_a_key_is_trained_on_whole)
     CHECK_EQ(n.cut, 2);
     CHECK_EQ(n.documents, 4); /* an end alone teaches nothing */
     CHECK_STR(documents(), "|ab*|cd*|xy*|z#*");
+}
+
+TEST(a_file_of_another_kind_is_told_what_it_has)
+{
+    static const struct {
+        const char *file, *words;
+    } rows[] = {
+        {"{\"content\": \"a\", \"meta\": 1}\n",
+         "in:1: there is no \"text\" in it; it has \"content\", \"meta\""},
+        {"{}\n", "in:1: there is no \"text\" in it; it has nothing"},
+        {"instruction,output\na,b\n", "in: it is no JSON Lines, where each line is an object"},
+        {"  \xef\xbb\xbf{}\n", "in: it is no JSON Lines"},
+        {"\xef\xbb\xbf {}\n", "it has nothing"},
+        {"PAR1", "in: it is a Parquet file"},
+    };
+    const struct dt_chat_options o = {.key = "text"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dt_err err = {0};
+        struct dt_chat_counts n;
+        const char *in = at("in");
+        CHECK_ROW("%s", rows[i].file);
+        CHECK_OK(dt_fs_replace(in, rows[i].file, strlen(rows[i].file), 0644, &err), err);
+        CHECK_FAIL(dt_tokenize_chats(NULL, &o, &in, 1, at("out"), &n, &err), err, rows[i].words);
+    }
 }
 
 TEST(half_a_character_is_told_of_and_replaced)

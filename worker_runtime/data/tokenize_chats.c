@@ -275,8 +275,18 @@ static bool is_blank(struct dt_bytes line)
     return true;
 }
 
+/* A byte order mark, blanks, and a bracket; of an array more is said by who reads it. */
+static bool begins_object(struct dt_bytes line)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t at = line.len >= 3 && memcmp(line.at, mark, 3) == 0 ? 3 : 0;
+    while (at < line.len && line.at[at] && strchr(" \t\r", line.at[at]))
+        at++;
+    return at < line.len && (line.at[at] == '{' || line.at[at] == '[');
+}
+
 /* What people have in place of JSON Lines most often. */
-static int check_first_line(struct dt_bytes line, struct dt_err *err)
+static int check_first_line(const struct dt_lines *lines, struct dt_bytes line, struct dt_err *err)
 {
     static const struct {
         const char *begin, *words;
@@ -289,7 +299,12 @@ static int check_first_line(struct dt_bytes line, struct dt_err *err)
         if (line.len >= len && memcmp(line.at, others[i].begin, len) == 0)
             return dt_err_set(err, DT_E_USAGE, "%s", others[i].words);
     }
-    return 0;
+    if (lines->array || begins_object(line))
+        return 0;
+    return dt_err_set(
+        err, DT_E_USAGE,
+        "it is no JSON Lines, where each line is an object, as {\"text\": \"...\"}; of a table "
+        "(CSV) or a plain text make that first");
 }
 
 /* *LINE is read on where half a character is in it: data from the web has some, and nobody wants to
@@ -320,7 +335,7 @@ static int take_line(struct chats *z, const struct dt_lines *lines, struct dt_by
     z->counts->lines++;
     if (z->options->progress && z->counts->lines % PROGRESS_EVERY == 0)
         z->options->progress(z->options->progress_arg, z->counts->lines);
-    if (lines->number == 1 && check_first_line(line, err) < 0)
+    if (lines->number == 1 && check_first_line(lines, line, err) < 0)
         return dt_err_wrap(err, "%s", lines->name);
     int rc = mend(z, lines, &line, err);
     if (rc == 0)
@@ -438,15 +453,19 @@ static int begin(struct chats *z, struct dt_err *err)
 static int nothing_left(const struct chats *z, struct dt_err *err)
 {
     const struct dt_chat_counts *n = z->counts;
-    char longer[80] = "";
+    struct dt_buf why = {0};
     if (n->too_long)
-        snprintf(longer, sizeof longer, "%llu are longer than %llu tokens, and ",
-                 (unsigned long long)n->too_long, (unsigned long long)z->options->max_tokens);
-    return dt_err_set(err, DT_E_RUNTIME,
-                      "nothing is left to train on of %llu examples: %s%llu have nothing to train "
-                      "on%s%s",
-                      (unsigned long long)n->lines, longer, (unsigned long long)n->unfit,
-                      n->unfit ? ", as " : "", n->first_unfit);
+        dt_buf_printf(&why,
+                      "%llu are longer than %llu tokens; try a greater --max-tokens (cutoff_len in "
+                      "a file of LLaMA-Factory's)",
+                      (unsigned long long)n->too_long, (unsigned long long)z->options->max_tokens);
+    if (n->unfit)
+        dt_buf_printf(&why, "%s%llu have nothing to train on, as %s", n->too_long ? "; " : "",
+                      (unsigned long long)n->unfit, n->first_unfit);
+    dt_err_set(err, DT_E_RUNTIME, "nothing is left to train on of %llu examples: %s",
+               (unsigned long long)n->lines, dt_buf_cstr(&why));
+    dt_buf_finish(&why);
+    return -1;
 }
 
 static int finish(struct chats *z, struct dt_err *err)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NAMES_MOST 160 /* characters of a list of columns, where no further one is begun */
+
 struct reading {
     struct dt_json doc;
     struct dt_conversation *to;
@@ -77,6 +79,27 @@ static int take_answer(struct reading *r, char *text)
 static bool waits_for_answer(const struct dt_conversation *c)
 {
     return c->count > 0 && !c->exchanges[c->count - 1].answer;
+}
+
+/* -- columns ---------------------------------------------------------------------------------- */
+
+/* Who wrote the name of another file's column wants to know what this one has. */
+static int no_column(struct reading *r, const char *name)
+{
+    struct dt_buf all = {0};
+    for (const struct cJSON *v = r->doc.root->child; v && all.len < NAMES_MOST; v = v->next)
+        dt_buf_printf(&all, "%s\"%.40s\"", all.len ? ", " : "", v->string);
+    dt_err_set(r->err, DT_E_USAGE, "there is no \"%.60s\" in it; it has %s", name,
+               all.len ? dt_buf_cstr(&all) : "nothing");
+    dt_buf_finish(&all);
+    return -1;
+}
+
+static int read_column(struct reading *r, const char *name, const char **out)
+{
+    if (!cJSON_GetObjectItemCaseSensitive(r->doc.root, name))
+        return no_column(r, name);
+    return dt_json_string(&r->doc, NULL, name, out, r->err);
 }
 
 /* -- lists of messages ------------------------------------------------------------------------ */
@@ -207,6 +230,8 @@ static int read_message(struct reading *r, const struct cJSON *m)
 static int read_messages(struct reading *r, const char *list)
 {
     const struct cJSON *messages;
+    if (!cJSON_GetObjectItemCaseSensitive(r->doc.root, list))
+        return no_column(r, list);
     if (dt_json_array(&r->doc, NULL, list, &messages, r->err) < 0)
         return -1;
     for (const struct cJSON *m = dt_json_first(messages); m; m = dt_json_next(m))
@@ -262,7 +287,7 @@ static int read_question(struct reading *r)
     const struct dt_columns *c = columns_of(r);
     const char *instruction, *input = "";
     char *text;
-    if (read_history(r) < 0 || dt_json_string(&r->doc, NULL, c->prompt, &instruction, r->err) < 0)
+    if (read_history(r) < 0 || read_column(r, c->prompt, &instruction) < 0)
         return -1;
     if (c->query && dt_json_has(r->doc.root, c->query) &&
         dt_json_string(&r->doc, NULL, c->query, &input, r->err) < 0)
@@ -276,8 +301,7 @@ static int read_instruction(struct reading *r)
 {
     const char *output;
     char *text;
-    if (read_question(r) < 0 ||
-        dt_json_string(&r->doc, NULL, columns_of(r)->response, &output, r->err) < 0 ||
+    if (read_question(r) < 0 || read_column(r, columns_of(r)->response, &output) < 0 ||
         keep(r, &text, output) < 0)
         return -1;
     return take_answer(r, text);
@@ -417,7 +441,7 @@ static int read_answer(struct reading *r, const char *key)
         return goes_on(r, answer) ? read_messages(r, key) : read_whole(r, key);
     if (cJSON_IsObject(answer))
         return read_message(r, answer);
-    if (dt_json_string(&r->doc, NULL, key, &text, r->err) < 0 || keep(r, &copy, text) < 0)
+    if (read_column(r, key, &text) < 0 || keep(r, &copy, text) < 0)
         return -1;
     if (!r->why && !waits_for_answer(r->to))
         r->why = "there is no prompt that ends with a question";
@@ -503,7 +527,7 @@ char *dt_conversation_read_text(struct dt_bytes object, const char *key, struct 
     struct reading r = {.err = err};
     const char *text;
     char *out = NULL;
-    if (parse(&r, object) == 0 && dt_json_string(&r.doc, NULL, key, &text, err) == 0)
+    if (parse(&r, object) == 0 && read_column(&r, key, &text) == 0)
         keep(&r, &out, text);
     dt_json_finish(&r.doc);
     return out;
