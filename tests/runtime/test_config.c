@@ -389,9 +389,11 @@ TEST(a_folder_that_weights_come_from_is_the_model_too)
                    "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here: fetch ");
     }
     CHECK_OK(dt_fs_mkdir_p(at("own/model"), 0755, &err), err); /* beside the file, it is one */
+    const char *beside = "{\"model\": {\"weights\": \"own/model\"}}";
+    CHECK_FAIL(dt_config_load(&other, file("run.json", beside), NULL, NULL, NULL, &err), err,
+               "own/model, and no `latest` that names a checkpoint; name the folder of a model");
     file("own/model/config.json", "{}");
-    file("run.json", "{\"model\": {\"weights\": \"own/model\"}}");
-    CHECK_FAIL(dt_config_load(&other, run, NULL, NULL, NULL, &err), err,
+    CHECK_FAIL(dt_config_load(&other, file("run.json", beside), NULL, NULL, NULL, &err), err,
                "own/model: the document: \"model_type\" is missing");
 }
 

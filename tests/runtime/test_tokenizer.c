@@ -523,6 +523,8 @@ TEST(a_name_of_the_hub_is_no_folder)
     CHECK(strstr(err.text, "there is no folder Qwen/Qwen3-0.6B; nothing is downloaded here"));
     CHECK(!dt_tokenizer_open("nowhere", &err));
     CHECK_STR(err.text, "there is no folder nowhere");
+    CHECK(!dt_tokenizer_open(".", &err));
+    CHECK(strstr(err.text, ". has no tokenizer.json; copy that of the model that it comes from"));
 }
 
 TEST(a_token_that_the_normalizer_changes_keeps_its_name)

@@ -88,6 +88,16 @@ static int settle_targets(const struct dt_reading *r)
     return 0;
 }
 
+static int no_adapters(const char *folder, struct dt_err *err)
+{
+    if (dt_is_missing(folder))
+        return dt_no_folder(folder, err);
+    return dt_err_set(err, DT_E_USAGE,
+                      "%.100s has no adapter_config.json; name the folder of adapters, or the "
+                      "train.save_dir of a run that trains some",
+                      folder);
+}
+
 /* The adapters of FOLDER; of a run's folder, its newest checkpoint says what they are. 1: it does
  * not exist, or has none. */
 static int take_adapters(const struct dt_reading *r, const char *folder)
@@ -99,8 +109,7 @@ static int take_adapters(const struct dt_reading *r, const char *folder)
                  dt_ckpt_weights_folder(folder, room)) >= PATH_MAX)
         return dt_err_set(r->err, DT_E_USAGE, "the path is too long");
     bool missing = !dt_fs_exists(path);
-    int rc = dt_is_missing(folder) ? dt_no_folder(folder, r->err)
-                                   : dt_model_file_read(&doc, path, r->err);
+    int rc = missing ? no_adapters(folder, r->err) : dt_model_file_read(&doc, path, r->err);
     if (rc == 0 && dt_lora_read(l, &r->draft->c.model.shape, &doc, r->err) < 0)
         rc = dt_err_wrap(r->err, "%s", path);
     dt_json_finish(&doc);

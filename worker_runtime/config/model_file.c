@@ -65,7 +65,13 @@ int dt_model_file_read(struct dt_json *doc, const char *path, struct dt_err *err
         return dt_no_folder(path, err);
     if (!dt_is_folder(path))
         return read_file(doc, path, err);
-    if (join(inside, folder_of_model(path, room), err) < 0)
+    path = folder_of_model(path, room);
+    if (join(inside, path, err) < 0)
         return -1;
+    if (dt_is_missing(inside))
+        return dt_err_set(err, DT_E_USAGE,
+                          "there is no config.json in %.100s, and no `latest` that names a "
+                          "checkpoint; name the folder of a model",
+                          path);
     return read_file(doc, inside, err);
 }

@@ -202,7 +202,8 @@ static int read_raw(struct view *v, uint64_t size, int raw_width, struct dt_err 
     if (raw_width != 2 && raw_width != 4)
         return dt_err_set(err, DT_E_USAGE,
                           "it has no header of ours; if it is raw little-endian tokens, say how "
-                          "wide they are with data.raw_width, 2 or 4");
+                          "wide they are with data.raw_width, 2 or 4, and of a text make tokens "
+                          "by dtrun-train tokenize");
     size_t width = (size_t)raw_width;
     if (size % width)
         return dt_err_set(err, DT_E_RUNTIME,

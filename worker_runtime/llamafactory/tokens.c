@@ -97,6 +97,8 @@ static int sum_tokenizer(XXH3_state_t *sum, const char *model, struct dt_err *er
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
                                         "special_tokens_map.json"};
     char path[PATH_MAX];
+    if (dt_tokenizer_check_folder(model, err) < 0)
+        return dt_err_wrap(err, "model_name_or_path");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (snprintf(path, sizeof path, "%s/%s", model, names[i]) >= (int)sizeof path)
             return dt_err_set(err, DT_E_USAGE, "model_name_or_path: it is too long");

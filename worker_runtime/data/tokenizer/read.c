@@ -173,15 +173,27 @@ static void read_words(struct dt_tokenizer *t, const char *folder)
     dt_buf_finish(&text);
 }
 
+int dt_tokenizer_check_folder(const char *folder, struct dt_err *err)
+{
+    char path[4096];
+    if (!dt_fs_exists(folder))
+        return dt_no_folder(folder, err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (dt_fs_exists(path))
+        return 0;
+    return dt_err_set(err, DT_E_USAGE,
+                      "%.100s has no tokenizer.json; copy that of the model that it comes from "
+                      "into it (of a tokenizer.model AutoTokenizer's save_pretrained() makes one)",
+                      folder);
+}
+
 struct dt_tokenizer *dt_tokenizer_open(const char *folder, struct dt_err *err)
 {
     char path[4096];
     struct dt_buf text = {0};
     struct dt_tokenizer *t = NULL;
-    if (!dt_fs_exists(folder)) {
-        dt_no_folder(folder, err);
+    if (dt_tokenizer_check_folder(folder, err) < 0)
         return NULL;
-    }
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (dt_fs_read(path, FILE_MAX, &text, err) == 0) {
         if (dt_is_lfs_pointer((struct dt_bytes){text.at, text.len}))

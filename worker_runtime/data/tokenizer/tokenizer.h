@@ -15,6 +15,8 @@
 /* Does not change once it is there: threads may share it. */
 struct dt_tokenizer;
 
+/* 0: FOLDER and its tokenizer.json are there. -1: it says which is not. */
+int dt_tokenizer_check_folder(const char *folder, struct dt_err *err);
 /* FOLDER holds tokenizer.json, and may hold tokenizer_config.json or special_tokens_map.json, which
  * name the token that ends a document, and config.json, whose vocab_size may leave out the last of
  * the added tokens. NULL and *err. */
