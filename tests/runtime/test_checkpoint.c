@@ -626,7 +626,7 @@ TEST(another_model_is_refused_with_what_differs)
     CHECK_OK(dt_ckpt_shards_init(&in, &l, 0, NULL, &err), err);
     m.shape.layers = 3;
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,
-               "has layers 2, this run's has 3");
+               "has layers 2, this run's has 3; give another folder to start anew");
     m.shape.layers = 2;
     m.shape.score_cap = 50;
     CHECK_FAIL(dt_ckpt_read(at("model/step-00000001"), &saved, &in, &s, &err), err,

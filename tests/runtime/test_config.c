@@ -428,6 +428,16 @@ TEST(an_override_that_stands_for_an_option_has_its_name)
     CHECK(strstr(err.text, "--init-from X: there is no folder /nowhere/0123") == err.text);
 }
 
+TEST(yaml_is_no_configuration)
+{
+    struct dt_err err;
+    struct dt_config other;
+    const char *yaml = file("run.yaml", "model_name_or_path: m\n");
+    CHECK_FAIL(dt_config_load(&other, yaml, NULL, NULL, NULL, &err), err,
+               "run.yaml: a configuration is JSON, and this is YAML; one of LLaMA-Factory's is ");
+    load(file("run.yaml", " {\"train\": {\"steps\": 5}}"), NULL, NULL);
+}
+
 TEST(overrides_that_are_none_are_refused)
 {
     static const struct {
@@ -439,6 +449,9 @@ TEST(overrides_that_are_none_are_refused)
         {"train.=3", "expected BLOCK.KEY=VALUE"},
         {"train.steps.x=3", "steps is no block"},
         {"epochs=3", "epochs: there is no such setting"},
+        {"trainer.epochs.most=3", "trainer.epochs.most: there is no such setting"},
+        {"zero_optimization={\"stag\": 1}",
+         "zero_optimization.stag: there is no such setting; did"},
         {"optimizer.params={\"lr\":1,\"lr\":2}", "lr: it is there twice"},
     };
     struct dt_err err;

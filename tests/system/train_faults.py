@@ -220,7 +220,7 @@ def none_whole(s):
     for step in s.checkpoints(s.path("ckpt")):
         os.truncate(s.path("ckpt", step, "optimizer", "exp_avg.safetensors"), 1000)
     program = s.run(c, "--set", "train.steps=6", world=2, status=1)
-    program.expect(r"dtrun-train: rank [01]: no checkpoint in .* is whole \(.*optimizer/exp_avg.safetensors.*\)")
+    program.expect(r"dtrun-train: rank [01]: train\.save_dir: no checkpoint in .* is whole \(.*optimizer/exp_avg.safetensors.*\)")
 
 
 @training.story
@@ -264,7 +264,7 @@ def two_in_one_folder(s):
     program = s.start(first, world=2, dtrun=("--rdzv-id", "mine"))
     program.expect(r"step 5/")
     refused = s.run(second, world=2, status=1, dtrun=("--rdzv-id", "yours"))
-    refused.expect(r"dtrun-train: rank 0: another run mine saves in .*/ckpt and is still there; give each run a folder of its own")
+    refused.expect(r"dtrun-train: rank 0: train\.save_dir: another run mine saves in .*/ckpt and is still there; give each run a folder of its own")
     program.expect(r"step \d+/")
     program.kill(signal.SIGTERM)
     step = program.expect(r"told to end: step (\d+), loss [\d.]+, saved in ").group(1)

@@ -188,7 +188,9 @@ static int read_file(const char *path, const struct dt_manifest *m, enum dt_ckpt
 
 static int differs(struct dt_err *err, const char *what, double there, double here)
 {
-    return dt_err_set(err, DT_E_USAGE, "the checkpoint's model has %s %.9g, this run's has %.9g",
+    return dt_err_set(err, DT_E_USAGE,
+                      "the checkpoint's model has %s %.9g, this run's has %.9g; give another "
+                      "folder to start anew",
                       what, there, here);
 }
 

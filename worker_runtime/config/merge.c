@@ -99,6 +99,14 @@ int dt_merge_parse(struct dt_json *doc, const char *text, size_t len, const char
     return rc < 0 ? dt_err_wrap(err, "%s", name) : 0;
 }
 
+/* By its name, as everything else might be meant to be JSON. */
+static bool is_yaml(const char *path, const char *text)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0) &&
+           text[strspn(text, " \t\r\n")] != '{';
+}
+
 int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err)
 {
     struct dt_buf text = {0};
@@ -110,6 +118,11 @@ int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err)
     int rc = dt_fs_read_any(path, FILE_MAX, &text, err);
     if (rc < 0 && err)
         err->code = DT_E_USAGE;
+    if (rc == 0 && is_yaml(path, dt_buf_cstr(&text)))
+        rc = dt_err_set(err, DT_E_USAGE,
+                        "%s: a configuration is JSON, and this is YAML; one of LLaMA-Factory's is "
+                        "named by --llamafactory",
+                        path);
     if (rc == 0)
         rc = dt_merge_parse(doc, (const char *)text.at, text.len, path, folder, err);
     dt_buf_finish(&text);
@@ -305,9 +318,13 @@ static const char *find_override(const struct dt_merge *m, const char *path)
     return found;
 }
 
-bool dt_merge_overridden(const struct dt_merge *m, const char *path)
+const char *dt_merge_overriding(const struct dt_merge *m, const char *path)
 {
-    return find_override(m, path);
+    const char *found = find_override(m, path);
+    for (const char *const *o = m->overrides; !found && o && *o; o++)
+        if (strncmp(*o, path, strlen(path)) == 0 && (*o)[strlen(path)] == '.')
+            found = *o;
+    return found;
 }
 
 int dt_merge_blame(const struct dt_merge *m, struct dt_err *err)

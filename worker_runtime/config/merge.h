@@ -23,8 +23,8 @@ int dt_merge_file(struct dt_json *doc, const char *path, struct dt_err *err);
 int dt_merge_second(struct dt_merge *m, struct dt_err *err);
 /* Sets each override. */
 int dt_merge_overrides(struct dt_merge *m, struct dt_err *err);
-/* Whether an override sets PATH, or a part of it. */
-bool dt_merge_overridden(const struct dt_merge *m, const char *path);
+/* The last override that sets PATH, what it is in, or a part of it; NULL: none does. */
+const char *dt_merge_overriding(const struct dt_merge *m, const char *path);
 /* Puts in front of ERR, which begins with a key's path, the source that has the key. Gives -1. */
 int dt_merge_blame(const struct dt_merge *m, struct dt_err *err);
 /* Puts NAME, an option that OVERRIDE was made of, in place of it and of its key where ERR begins

@@ -299,9 +299,13 @@ static int pass_over(const struct dt_reading *r, const struct cJSON *v, const ch
                      const char *path)
 {
     char hint[PATH_MOST];
-    bool given = r->sources && dt_merge_overridden(r->sources, path);
+    const char *given = r->sources ? dt_merge_overriding(r->sources, path) : NULL;
     bool foreign = !*prefix && !strchr(v->string, '.') &&
                    !nearest(prefix, v->string, dt_str_slip(v->string) + 1).path;
+    if (given && strcspn(given, "=") > strlen(path))
+        return dt_err_set(r->err, DT_E_USAGE, "%.*s: there is no such setting%s",
+                          (int)strcspn(given, "="), given,
+                          dt_key_suggestion(prefix, v->string, hint, sizeof hint));
     if (given || (!foreign && v->string[0] != '_'))
         return dt_config_refuse(r, v, "there is no such setting%s",
                                 dt_key_suggestion(prefix, v->string, hint, sizeof hint));

@@ -193,8 +193,9 @@ static int understand(struct factory_reading *r, struct dt_merge *m, struct dt_c
 {
     if (r->draft->deepspeed) {
         m->second_name = r->draft->deepspeed;
-        if (dt_merge_file(&m->second, m->second_name, r->err) < 0 ||
-            factory_settle_deepspeed(r, &m->second, m->second_name) < 0)
+        if (dt_merge_file(&m->second, m->second_name, r->err) < 0)
+            return dt_err_wrap(r->err, "%s: deepspeed", m->name);
+        if (factory_settle_deepspeed(r, &m->second, m->second_name) < 0)
             return -1;
         if (dt_merge_second(m, r->err) < 0)
             return factory_blame_both(r, &m->second, m->second_name);

@@ -73,9 +73,12 @@ int dt_resume_find(struct dt_trainer *t, struct dt_found *f, struct dt_err *err)
     if (dt_coll_broadcast(t->world, f, sizeof *f, DT_U8, 0, err) < 0)
         return -1;
     if (f->failed)
-        return dt_err_set(err, DT_E_RUNTIME, "%s", f->why);
+        return dt_err_set(err, DT_E_RUNTIME, "%s%s", automatic ? "train.save_dir: " : "", f->why);
     if (!f->path[0] && !automatic)
-        return dt_err_set(err, DT_E_RUNTIME, "--resume %s: there is no checkpoint", resume);
+        return dt_err_set(err, DT_E_RUNTIME,
+                          "there is no checkpoint in %.200s to resume from; name one, or the "
+                          "train.save_dir of a run",
+                          resume);
     return f->path[0] ? peek(t, f, err) : 0;
 }
 

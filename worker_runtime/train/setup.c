@@ -175,7 +175,7 @@ static int open_ckpt(struct dt_trainer *t, struct dt_err *err)
                                 .may_commit_arg = t->page,
                                 .goes_on = dt_keeper_is_back(&t->keeper)};
     t->saving.ckpt = dt_ckpt_open(&o, err);
-    return t->saving.ckpt ? 0 : -1;
+    return t->saving.ckpt ? 0 : dt_err_wrap(err, "train.save_dir");
 }
 
 static void fill(void *arg, size_t unit, size_t param, size_t first, size_t count, float *out)
