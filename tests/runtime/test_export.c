@@ -119,6 +119,30 @@ TEST(a_weight_beyond_16_bits_is_refused_with_its_tensor)
     }
 }
 
+static float value_with_none(const struct dt_tensor *t, size_t i)
+{
+    return t->unit == 1 && i == 3 ? NAN : value_of(t, i);
+}
+
+TEST(weights_that_are_no_numbers_are_refused_with_their_tensor)
+{
+    struct dt_shape of_bytes = shape;
+    char from[100], to[100];
+    snprintf(from, sizeof from, "%s", at("none"));
+    of_bytes.vocabulary = DT_BYTE_VOCABULARY;
+    saved_make(from, &of_bytes, DT_F32, value_with_none);
+    for (int gguf = 0; gguf < 2; gguf++) {
+        struct dt_err err = {0};
+        struct dt_buf notes = {0};
+        snprintf(to, sizeof to, "%s", at(gguf ? "none.gguf" : "none-hf"));
+        const struct dt_export_options o = {.model = from, .out = to};
+        CHECK_ROW("gguf %d", gguf);
+        CHECK_FAIL((gguf ? dt_export_gguf : dt_export_hf)(&o, &notes, &err), err, " holds NaN: ");
+        CHECK(strstr(err.text, "tensor model.layers.0."));
+        dt_buf_finish(&notes);
+    }
+}
+
 static bool is_there(const char *folder, const char *name)
 {
     char path[300];

@@ -18,16 +18,22 @@ static inline int dt_export_goes_on(const struct dt_export_options *o, struct dt
     return dt_err_set(err, DT_E_CANCELED, "told to end; %.300s is not written", o->out);
 }
 
-/* -1 and *err: of COUNT weights X of the tensor NAME a finite one is END or more. */
+/* -1 and *err: of COUNT weights X of the tensor NAME one is NaN, or finite and END or more. */
 static inline int dt_export_check_range(const float *x, size_t count, float end, const char *name,
                                         struct dt_err *err)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(x[i]))
+            return dt_err_set(err, DT_E_RUNTIME,
+                              "tensor %.200s holds NaN: the model has diverged, or its file is "
+                              "damaged; export another checkpoint",
+                              name);
         if (isfinite(x[i]) && fabsf(x[i]) >= end)
             return dt_err_set(err, DT_E_RUNTIME,
                               "tensor %.200s has the weight %g, which is beyond the numbers of "
                               "this type; export it with --dtype bf16 or f32",
                               name, (double)x[i]);
+    }
     return 0;
 }
 
