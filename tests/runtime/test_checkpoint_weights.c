@@ -229,6 +229,9 @@ TEST(shards_with_an_index)
     CHECK_OK(dt_fs_replace(path, "{\"weight_map\":{\"a\":\"../x\"}}", 27, 0644, &err), err);
     CHECK_FAIL(read_folder(at("shards"), &m, 3, &err), err, "names a file that is none");
     CHECK_FAIL(read_folder(dir, &m, 1, &err), err, "neither");
+    CHECK(!strstr(err.text, "pytorch_model.bin"));
+    CHECK_OK(dt_fs_replace(at("pytorch_model.bin"), "", 0, 0644, &err), err);
+    CHECK_FAIL(read_folder(dir, &m, 1, &err), err, "; of its pytorch_model.bin transformers makes");
     dt_buf_finish(&index);
     free(m.tensors);
 }

@@ -195,7 +195,9 @@ static int read_tensor(struct dt_st_tensor *t, const struct cJSON *object, uint6
     if (t->rank < 0)
         return wrong(err, t, "has a shape that is no row of up to 8 whole numbers");
     if (numbers(m[2], range, 2) != 2 || range[0] > range[1] || range[1] > data_size)
-        return wrong(err, t, "has data_offsets that are no place in this file");
+        return wrong(err, t,
+                     "has data_offsets that are no place in this file; is it cut short? Fetch "
+                     "it again");
     t->begin = range[0];
     t->end = range[1];
     if (size_of(t, type->size, &bytes) < 0 || bytes != t->end - t->begin)

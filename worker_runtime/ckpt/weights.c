@@ -21,6 +21,7 @@
 #include "worker_runtime/ops/nf4.h"
 
 #define WEIGHTS "model.safetensors"
+#define PICKLED "pytorch_model.bin"
 #define INDEX "model.safetensors.index.json"
 #define INDEX_MAX ((size_t)100 << 20)
 #define CHUNK ((size_t)1 << 18) /* elements */
@@ -125,7 +126,10 @@ static int open_files(struct dt_ckpt_weights *w, const char *dir, struct dt_err 
                           "and the one that they adapt",
                           dir);
     if (!dt_fs_exists(path))
-        return dt_err_set(err, DT_E_USAGE, "%s has neither " WEIGHTS " nor " INDEX, dir);
+        return dt_err_set(err, DT_E_USAGE, "it has neither " WEIGHTS " nor " INDEX "%s",
+                          has(dir, PICKLED) ? "; of its " PICKLED " transformers makes one by "
+                                              "save_pretrained(FOLDER, safe_serialization=True)"
+                                            : "");
     int rc = dt_fs_read(path, INDEX_MAX, &text, err);
     if (rc == 0 && (dt_json_parse(&doc, (const char *)text.at, text.len, INDEX_MAX, err) < 0 ||
                     add_indexed(w, dir, &doc, err) < 0))
