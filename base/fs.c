@@ -3,7 +3,6 @@
 
 #include "base/auto.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -210,6 +209,12 @@ int dt_fs_make_in_memory(const char *name)
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
+struct dirent *dt_fs_next_entry(DIR *dir)
+{
+    errno = 0;
+    return readdir(dir);
 }
 
 static int remove_in(int at, const char *name, int depth);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -27,6 +28,10 @@ int dt_fs_replace(const char *path, const void *bytes, size_t len, mode_t mode, 
 /* Removes NAME, in the open folder AT or AT_FDCWD, with all that is in it. Links are removed and
  * never followed. 0 where it is not there; -1 and errno, and some of it may have gone. */
 int dt_fs_remove_tree(int at, const char *name);
+
+/* The next entry of DIR. NULL: that was all, and errno is 0; or the rest cannot be read, and errno
+ * says why. Of readdir() alone a disk that fails in the middle looks like a folder that ends. */
+struct dirent *dt_fs_next_entry(DIR *dir);
 
 /* Makes PATH and the parents it lacks; fine when it is there already. */
 int dt_fs_mkdir_p(const char *path, mode_t mode, struct dt_err *err);

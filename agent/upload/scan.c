@@ -2,6 +2,7 @@
 #include "agent/upload/scan.h"
 
 #include "base/auto.h"
+#include "base/fs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -64,13 +65,15 @@ static int scan(struct dt_follow_scan *out, const char *base, const char *below,
         return 0;
     if (!d)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", base);
-    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+    for (struct dirent *e; rc == 0 && (e = dt_fs_next_entry(d));) {
         if (is_left_out(e->d_name, depth) ||
             snprintf(next, sizeof next, "%s%s%s", below, *below ? "/" : "", e->d_name) >=
                 (int)sizeof next)
             continue;
         rc = take(out, base, next, depth, err);
     }
+    if (rc == 0 && errno)
+        rc = dt_err_errno(err, DT_E_RUNTIME, errno, "cannot read all names in %s", path);
     closedir(d);
     return rc;
 }

@@ -196,14 +196,15 @@ static int by_bytes(const void *a, const void *b)
 
 static int read_names(int fd, struct names *n, struct dt_err *err)
 {
-    int again = dup(fd), rc = 0;
+    int again = fcntl(fd, F_DUPFD_CLOEXEC, 0), rc = 0;
     DIR *dir = again < 0 ? NULL : fdopendir(again);
     if (!dir) {
+        dt_err_errno(err, DT_E_RUNTIME, errno, "cannot list it");
         if (again >= 0)
             close(again);
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot list it");
+        return -1;
     }
-    for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
+    for (struct dirent *e; rc == 0 && (e = dt_fs_next_entry(dir));) {
         struct stat st;
         if (!dt_url_is_file_key(e->d_name) || dt_whole_file_is_temp(e->d_name) ||
             fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -211,6 +212,8 @@ static int read_names(int fd, struct names *n, struct dt_err *err)
         if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
             rc = add_name(n, e->d_name, S_ISDIR(st.st_mode), err);
     }
+    if (rc == 0 && errno)
+        rc = dt_err_errno(err, DT_E_RUNTIME, errno, "cannot list all of it");
     closedir(dir);
     if (n->len)
         qsort(n->at, n->len, sizeof *n->at, by_bytes);

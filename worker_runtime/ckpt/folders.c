@@ -27,6 +27,22 @@ static int highest_first(const void *a, const void *b)
     return *x > *y ? -1 : *x < *y;
 }
 
+/* -1 and errno. */
+static int read_steps(DIR *d, int64_t **out, size_t *count)
+{
+    for (struct dirent *e; (e = dt_fs_next_entry(d));) {
+        int64_t step;
+        if (!dt_ckpt_step_of(e->d_name, &step))
+            continue;
+        int64_t *more = reallocarray(*out, *count + 1, sizeof **out);
+        if (!more)
+            return -1;
+        *out = more;
+        more[(*count)++] = step;
+    }
+    return errno ? -1 : 0;
+}
+
 int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *err)
 {
     *out = NULL;
@@ -36,19 +52,13 @@ int dt_ckpt_steps(const char *dir, int64_t **out, size_t *count, struct dt_err *
         return 0;
     if (!d)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", dir);
-    for (struct dirent *e; (e = readdir(d));) {
-        int64_t step;
-        if (!dt_ckpt_step_of(e->d_name, &step))
-            continue;
-        int64_t *more = reallocarray(*out, *count + 1, sizeof **out);
-        if (!more) {
-            closedir(d);
-            free(*out);
-            *out = NULL;
-            return dt_err_set(err, DT_E_MEMORY, "no memory for the names in %s", dir);
-        }
-        *out = more;
-        more[(*count)++] = step;
+    if (read_steps(d, out, count) < 0) {
+        int why = errno;
+        closedir(d);
+        free(*out);
+        *out = NULL;
+        return dt_err_errno(err, why == ENOMEM ? DT_E_MEMORY : DT_E_RUNTIME, why,
+                            "cannot read all names in %s", dir);
     }
     closedir(d);
     if (*count)

@@ -88,7 +88,7 @@ static int add_companions(const char *folder, const struct dt_manifest *m, struc
     DIR *d = opendir(folder);
     if (!d)
         return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", folder);
-    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+    for (struct dirent *e; rc == 0 && (e = dt_fs_next_entry(d));) {
         char path[PATH_MAX];
         struct stat st;
         if (e->d_name[0] == '.' || is_listed(m, e->d_name) ||
@@ -97,6 +97,8 @@ static int add_companions(const char *folder, const struct dt_manifest *m, struc
             continue;
         rc = add(b, folder, e->d_name, NULL, err);
     }
+    if (rc == 0 && errno)
+        rc = dt_err_errno(err, DT_E_RUNTIME, errno, "cannot read all names in %s", folder);
     closedir(d);
     return rc;
 }
