@@ -234,7 +234,11 @@ static int list_entry(struct listing *l, int fd, size_t len, const char *name, i
         return 0;
     if (is_folder && (l->deep || !is_below || len == prefix)) {
         DT_AUTO_FD inner = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        return inner < 0 ? 0 : list_folder(l, inner, len, depth + 1, err);
+        if (inner >= 0)
+            return list_folder(l, inner, len, depth + 1, err);
+        if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+            return 0; /* it has gone meanwhile, or is another thing now */
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot list %.200s", l->key);
     }
     if (!is_below)
         return 0;

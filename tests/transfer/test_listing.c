@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders that cannot be listed to their end. */
+/* Folders that cannot be listed, or not to their end. */
 #include "base/transfer/transfer.h"
 
 #include "base/fs.h"
 #include "tests/lib/folder.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 BEFORE_ALL
 {
     folder_make();
+    CHECK_EQ(chmod(dir, 0755), 0);
 }
 
 static bool disk_fails;
@@ -53,4 +56,17 @@ TEST(a_disk_that_fails_is_no_end_of_a_listing)
     disk_fails = true;
     CHECK_FAIL(list(&found, &err), err, strerror(EIO));
     disk_fails = false;
+}
+
+TEST(a_folder_that_is_closed_to_us_is_not_taken_for_an_empty_one)
+{
+    struct dt_err err;
+    int found;
+    bool is_root = geteuid() == 0; /* to whom no folder is closed */
+    CHECK_EQ(mkdir(at("closed"), 0), 0);
+    if (is_root && seteuid(65534) < 0)
+        SKIP("root of this namespace cannot become nobody: %s", strerror(errno));
+    CHECK_FAIL(list(&found, &err), err, strerror(EACCES));
+    CHECK_EQ(is_root ? seteuid(0) : 0, 0);
+    CHECK_EQ(rmdir(at("closed")), 0);
 }
