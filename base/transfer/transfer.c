@@ -193,11 +193,6 @@ void dt_transfer_close(struct dt_transfer *t)
     free(t);
 }
 
-const struct dt_url *dt_transfer_url(const struct dt_transfer *t)
-{
-    return &t->url;
-}
-
 static int check_key(const struct dt_transfer *t, const char *key, struct dt_err *err)
 {
     struct dt_url_words w;

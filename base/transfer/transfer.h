@@ -73,8 +73,6 @@ struct dt_transfer *dt_transfer_open(const char *url, const struct dt_transfer_o
                                      struct dt_err *err);
 void dt_transfer_close(struct dt_transfer *t);
 
-const struct dt_url *dt_transfer_url(const struct dt_transfer *t);
-
 /* LEN bytes of FD from FROM on become the object KEY; the descriptor's own position is neither used
  * nor moved. The bytes must stay as they are until the call is over; a file that turns out shorter
  * is an error. More than one part's worth goes up in parts; parts of the same bytes that an earlier

@@ -58,12 +58,6 @@ void dt_picture_mark_row(struct dt_picture *p, int row, unsigned look)
         p->look[(size_t)row * (size_t)p->columns + (size_t)column] |= (unsigned char)look;
 }
 
-void dt_picture_mark(struct dt_picture *p, unsigned look)
-{
-    for (int row = 0; row < p->rows; row++)
-        dt_picture_mark_row(p, row, look);
-}
-
 /* Without blanks at its end. */
 static size_t length_of(const struct dt_picture *p, int row)
 {

@@ -34,9 +34,8 @@ int dt_picture_put(struct dt_picture *p, int row, int column, unsigned look, con
 int dt_picture_printf(struct dt_picture *p, int row, int column, unsigned look, const char *fmt,
                       ...) __attribute__((format(printf, 5, 6)));
 
-/* Adds LOOK to each place of the row, of all rows. */
+/* Adds LOOK to each place of the row. */
 void dt_picture_mark_row(struct dt_picture *p, int row, unsigned look);
-void dt_picture_mark(struct dt_picture *p, unsigned look);
 
 /* Appends its rows as lines of plain text: without blanks at their ends, and without rows at the
  * end that are blank. */

@@ -40,12 +40,6 @@ template <> __device__ inline __nv_bfloat16 dt_from_float<__nv_bfloat16>(float x
     return __float2bfloat16_rn(x);
 }
 
-/* What is left of X when it is stored as an E and read back. */
-template <class E> __device__ inline float dt_as_stored(float x)
-{
-    return dt_to_float(dt_from_float<E>(x));
-}
-
 /* 16 bytes, the most that one instruction loads: 4 floats or 8 bfloat16. */
 template <class E> struct alignas(16) dt_pack {
     static constexpr int COUNT = 16 / sizeof(E);

@@ -21,7 +21,7 @@ struct dt_bpe_merge {
 struct dt_bpe {
     struct dt_vocab words; /* of byte-level ones the bytes that tokens stand for */
     struct dt_bpe_merge *merges;
-    size_t merge_slots, merge_count;
+    size_t merge_slots;
     uint32_t bytes[256];    /* the token of a byte, or of "<0xHH>" */
     uint32_t unknown;       /* for a character that is no token; DT_BPE_NONE: it is left out */
     bool byte_level;        /* a symbol is a byte, and not a character */
