@@ -555,7 +555,7 @@ void dt_cause_find(const struct dt_cause_facts *facts, struct dt_cause *out)
     join_xid(&f, out);
 }
 
-const char *dt_cause_retry_text(enum dt_retry r)
+static const char *retry_text(enum dt_retry r)
 {
     static const char *const texts_of[DT_RETRIES] = {
         [DT_RETRY_MAY_HELP] = "may help",
@@ -568,6 +568,6 @@ const char *dt_cause_retry_text(enum dt_retry r)
 const char *dt_cause_sentence(const struct dt_cause *c, int rank, char out[DT_CAUSE_SENTENCE])
 {
     snprintf(out, DT_CAUSE_SENTENCE, "rank %d %s; a retry %s%s%s", rank, c->text,
-             dt_cause_retry_text(c->retry), c->advice ? "; " : "", c->advice ? c->advice : "");
+             retry_text(c->retry), c->advice ? "; " : "", c->advice ? c->advice : "");
     return out;
 }

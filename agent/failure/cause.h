@@ -54,7 +54,4 @@ void dt_cause_find(const struct dt_cause_facts *f, struct dt_cause *out);
 #define DT_CAUSE_SENTENCE (DT_CAUSE_TEXT + 160)
 const char *dt_cause_sentence(const struct dt_cause *c, int rank, char out[DT_CAUSE_SENTENCE]);
 
-/* "may help", "seldom helps", "cannot help". */
-const char *dt_cause_retry_text(enum dt_retry r);
-
 #endif

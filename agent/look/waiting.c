@@ -22,41 +22,54 @@
 #define BRIEF_MS 100   /* Python waits 5 ms for its lock of everything at a time */
 #define PATH_PAGE 4096 /* the smallest: what is read at once lies on one */
 
+/* How a call's arguments say what it waits for. */
+enum arguments {
+    BY_NOTHING,
+    BY_DESCRIPTOR, /* the first argument */
+    BY_PATH,       /* ... the address of a path */
+    BY_PATH_AT,    /* ... the second, behind a folder's descriptor */
+    BY_POLL,       /* an array of struct pollfd and its length */
+    BY_SELECT,     /* the highest descriptor, and sets of bits */
+    BY_EPOLL,      /* a descriptor that watches others */
+    BY_FUTEX,
+    BY_TIME,
+};
+
 /* clang-format off */
 static const struct {
     long number;
-    enum dt_waiting_shape shape;
+    enum arguments shape;
 } shapes[] = {
-    {SYS_read, DT_WAITING_BY_DESCRIPTOR}, {SYS_readv, DT_WAITING_BY_DESCRIPTOR}, {SYS_pread64, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_preadv, DT_WAITING_BY_DESCRIPTOR}, {SYS_write, DT_WAITING_BY_DESCRIPTOR}, {SYS_writev, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_pwrite64, DT_WAITING_BY_DESCRIPTOR}, {SYS_pwritev, DT_WAITING_BY_DESCRIPTOR}, {SYS_fsync, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_fdatasync, DT_WAITING_BY_DESCRIPTOR}, {SYS_flock, DT_WAITING_BY_DESCRIPTOR}, {SYS_fcntl, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_ioctl, DT_WAITING_BY_DESCRIPTOR}, {SYS_sendfile, DT_WAITING_BY_DESCRIPTOR}, {SYS_getdents64, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_ftruncate, DT_WAITING_BY_DESCRIPTOR}, {SYS_fallocate, DT_WAITING_BY_DESCRIPTOR}, {SYS_close, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_connect, DT_WAITING_BY_DESCRIPTOR}, {SYS_accept, DT_WAITING_BY_DESCRIPTOR}, {SYS_accept4, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_recvfrom, DT_WAITING_BY_DESCRIPTOR}, {SYS_recvmsg, DT_WAITING_BY_DESCRIPTOR}, {SYS_recvmmsg, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_sendto, DT_WAITING_BY_DESCRIPTOR}, {SYS_sendmsg, DT_WAITING_BY_DESCRIPTOR},
-    {SYS_openat, DT_WAITING_BY_PATH_AT}, {SYS_newfstatat, DT_WAITING_BY_PATH_AT}, {SYS_statx, DT_WAITING_BY_PATH_AT},
-    {SYS_faccessat, DT_WAITING_BY_PATH_AT}, {SYS_readlinkat, DT_WAITING_BY_PATH_AT}, {SYS_mkdirat, DT_WAITING_BY_PATH_AT},
-    {SYS_unlinkat, DT_WAITING_BY_PATH_AT}, {SYS_renameat2, DT_WAITING_BY_PATH_AT}, {SYS_statfs, DT_WAITING_BY_PATH},
-    {SYS_truncate, DT_WAITING_BY_PATH}, {SYS_chdir, DT_WAITING_BY_PATH},
-    {SYS_ppoll, DT_WAITING_BY_POLL}, {SYS_pselect6, DT_WAITING_BY_SELECT}, {SYS_epoll_pwait, DT_WAITING_BY_EPOLL},
-    {SYS_futex, DT_WAITING_BY_FUTEX}, {SYS_clock_nanosleep, DT_WAITING_BY_TIME}, {SYS_nanosleep, DT_WAITING_BY_TIME},
+    {SYS_read, BY_DESCRIPTOR}, {SYS_readv, BY_DESCRIPTOR}, {SYS_pread64, BY_DESCRIPTOR},
+    {SYS_preadv, BY_DESCRIPTOR}, {SYS_write, BY_DESCRIPTOR}, {SYS_writev, BY_DESCRIPTOR},
+    {SYS_pwrite64, BY_DESCRIPTOR}, {SYS_pwritev, BY_DESCRIPTOR}, {SYS_fsync, BY_DESCRIPTOR},
+    {SYS_fdatasync, BY_DESCRIPTOR}, {SYS_flock, BY_DESCRIPTOR}, {SYS_fcntl, BY_DESCRIPTOR},
+    {SYS_ioctl, BY_DESCRIPTOR}, {SYS_sendfile, BY_DESCRIPTOR}, {SYS_getdents64, BY_DESCRIPTOR},
+    {SYS_ftruncate, BY_DESCRIPTOR}, {SYS_fallocate, BY_DESCRIPTOR}, {SYS_close, BY_DESCRIPTOR},
+    {SYS_connect, BY_DESCRIPTOR}, {SYS_accept, BY_DESCRIPTOR}, {SYS_accept4, BY_DESCRIPTOR},
+    {SYS_recvfrom, BY_DESCRIPTOR}, {SYS_recvmsg, BY_DESCRIPTOR}, {SYS_recvmmsg, BY_DESCRIPTOR},
+    {SYS_sendto, BY_DESCRIPTOR}, {SYS_sendmsg, BY_DESCRIPTOR},
+    {SYS_openat, BY_PATH_AT}, {SYS_newfstatat, BY_PATH_AT}, {SYS_statx, BY_PATH_AT},
+    {SYS_faccessat, BY_PATH_AT}, {SYS_readlinkat, BY_PATH_AT}, {SYS_mkdirat, BY_PATH_AT},
+    {SYS_unlinkat, BY_PATH_AT}, {SYS_renameat2, BY_PATH_AT}, {SYS_statfs, BY_PATH},
+    {SYS_truncate, BY_PATH}, {SYS_chdir, BY_PATH},
+    {SYS_ppoll, BY_POLL}, {SYS_pselect6, BY_SELECT}, {SYS_epoll_pwait, BY_EPOLL},
+    {SYS_futex, BY_FUTEX}, {SYS_clock_nanosleep, BY_TIME}, {SYS_nanosleep, BY_TIME},
 #ifdef SYS_poll /* not on 64-bit ARM, which has the newer ones only */
-    {SYS_open, DT_WAITING_BY_PATH}, {SYS_stat, DT_WAITING_BY_PATH}, {SYS_lstat, DT_WAITING_BY_PATH},
-    {SYS_access, DT_WAITING_BY_PATH}, {SYS_readlink, DT_WAITING_BY_PATH}, {SYS_mkdir, DT_WAITING_BY_PATH},
-    {SYS_rmdir, DT_WAITING_BY_PATH}, {SYS_unlink, DT_WAITING_BY_PATH}, {SYS_rename, DT_WAITING_BY_PATH},
-    {SYS_poll, DT_WAITING_BY_POLL}, {SYS_select, DT_WAITING_BY_SELECT}, {SYS_epoll_wait, DT_WAITING_BY_EPOLL},
+    {SYS_open, BY_PATH}, {SYS_stat, BY_PATH}, {SYS_lstat, BY_PATH},
+    {SYS_access, BY_PATH}, {SYS_readlink, BY_PATH}, {SYS_mkdir, BY_PATH},
+    {SYS_rmdir, BY_PATH}, {SYS_unlink, BY_PATH}, {SYS_rename, BY_PATH},
+    {SYS_poll, BY_POLL}, {SYS_select, BY_SELECT}, {SYS_epoll_wait, BY_EPOLL},
 #endif
 };
 /* clang-format on */
 
-enum dt_waiting_shape dt_waiting_shape_of(long number)
+static enum arguments shape_of(long number)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (shapes[i].number == number)
             return shapes[i].shape;
-    return DT_WAITING_BY_NOTHING;
+    return BY_NOTHING;
 }
 
 /* -- one descriptor -- */
@@ -228,31 +241,31 @@ void dt_waiting_read(struct dt_waiting *w, const struct dt_waiting_call *call, p
                      struct dt_memory *m)
 {
     *w = (struct dt_waiting){.descriptor = -1};
-    switch (dt_waiting_shape_of(call->number)) {
-    case DT_WAITING_BY_NOTHING:
+    switch (shape_of(call->number)) {
+    case BY_NOTHING:
         break;
-    case DT_WAITING_BY_DESCRIPTOR:
+    case BY_DESCRIPTOR:
         read_descriptor(w, pid, (int)call->arguments[0]);
         break;
-    case DT_WAITING_BY_PATH:
+    case BY_PATH:
         read_path(w, call->arguments[0], m);
         break;
-    case DT_WAITING_BY_PATH_AT:
+    case BY_PATH_AT:
         read_path(w, call->arguments[1], m);
         break;
-    case DT_WAITING_BY_POLL:
+    case BY_POLL:
         read_poll(w, call, pid, m);
         break;
-    case DT_WAITING_BY_SELECT:
+    case BY_SELECT:
         read_select(w, call, pid, m);
         break;
-    case DT_WAITING_BY_EPOLL:
+    case BY_EPOLL:
         read_epoll(w, (int)call->arguments[0], pid);
         break;
-    case DT_WAITING_BY_FUTEX:
+    case BY_FUTEX:
         read_futex(w, call, m);
         break;
-    case DT_WAITING_BY_TIME:
+    case BY_TIME:
         w->kind = DT_WAITING_TIME;
         break;
     }

@@ -51,18 +51,4 @@ void dt_waiting_read(struct dt_waiting *w, const struct dt_waiting_call *call, p
 #define DT_WAITING_SOCKETS_MAX 1024
 void dt_waiting_name_sockets(struct dt_waiting *const *at, size_t count, pid_t pid);
 
-/* How CALL's arguments say what it waits for, apart from reading it. Pure. */
-enum dt_waiting_shape {
-    DT_WAITING_BY_NOTHING,
-    DT_WAITING_BY_DESCRIPTOR, /* the first argument */
-    DT_WAITING_BY_PATH,       /* ... the address of a path */
-    DT_WAITING_BY_PATH_AT,    /* ... the second, behind a folder's descriptor */
-    DT_WAITING_BY_POLL,       /* an array of struct pollfd and its length */
-    DT_WAITING_BY_SELECT,     /* the highest descriptor, and sets of bits */
-    DT_WAITING_BY_EPOLL,      /* a descriptor that watches others */
-    DT_WAITING_BY_FUTEX,
-    DT_WAITING_BY_TIME,
-};
-enum dt_waiting_shape dt_waiting_shape_of(long number);
-
 #endif

@@ -54,7 +54,8 @@ static int hex(char c)
                                   : -1;
 }
 
-bool dt_answer_unescape(char *text)
+/* "a%2Fb+c" to "a/b c", in place. False: that is no such text, or has a NUL. */
+static bool unescape(char *text)
 {
     char *to = text;
     for (const char *at = text; *at; at++) {
@@ -194,7 +195,7 @@ static int settle(struct page_walk *w, struct dt_err *err)
     struct dt_page *p = w->page;
     for (size_t i = 0; i < p->len; i++) {
         char *key = p->at[i].key;
-        if ((w->is_encoded && !dt_answer_unescape(key)) || strlen(key) > DT_KEY_MAX)
+        if ((w->is_encoded && !unescape(key)) || strlen(key) > DT_KEY_MAX)
             return not_it("a key", key, err);
         if (p->at[i].is_group && key[strlen(key) - 1] != '/')
             return not_it("a prefix", key, err);

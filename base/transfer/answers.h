@@ -71,7 +71,4 @@ int dt_answer_upload(struct dt_bytes document, char upload[DT_TOKEN_TEXT], struc
 /* <AssumeRoleWithWebIdentityResponse> */
 int dt_answer_keys(struct dt_bytes document, struct dt_keys *keys, struct dt_err *err);
 
-/* "a%2Fb+c" to "a/b c", in place. False: that is no such text, or has a NUL. */
-bool dt_answer_unescape(char *text);
-
 #endif

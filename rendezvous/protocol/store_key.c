@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/protocol/store_key.h"
 
+#include "base/buf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PARTS_MAX 12
-#define BARRIER "store_based_barrier_key:"
+#define GROUP_MAX 48
+#define BARRIER_KEY "store_based_barrier_key:"
+
+enum meaning_kind {
+    OTHER,
+    ADDRESS, /* where RANK is reached */
+    NCCL_ID, /* which RANK, 0, gives the others */
+    BARRIER, /* that the last rank has come */
+};
+
+struct meaning {
+    enum meaning_kind kind;
+    int rank;              /* in GROUP; -1: none is named */
+    char group[GROUP_MAX]; /* "": the world */
+};
 
 /* A key between its slashes; empty parts are left out. */
 struct parts {
@@ -71,28 +87,28 @@ static void drop(struct parts *p, int count)
     p->len -= count;
 }
 
-static void set_group(struct dt_store_key *k, struct dt_bytes group)
+static void set_group(struct meaning *k, struct dt_bytes group)
 {
     if (!is(group, "0"))
         snprintf(k->group, sizeof k->group, "%.*s", (int)group.len, (const char *)group.at);
 }
 
 /* Behind the group: what the backend for a kind of device has called its key. */
-static bool read_of_backend(const struct dt_bytes *at, int len, bool cpu, struct dt_store_key *k)
+static bool read_of_backend(const struct dt_bytes *at, int len, bool cpu, struct meaning *k)
 {
     if (len == 2 && is(at[0], "0") && rank_in(at[1]) >= 0) {
-        k->kind = DT_STORE_KEY_ADDRESS;
+        k->kind = ADDRESS;
         k->rank = rank_in(at[1]);
     } else if (len == 1 && !cpu && number_in(at[0]) >= 0) {
-        k->kind = DT_STORE_KEY_NCCL_ID;
+        k->kind = NCCL_ID;
         k->rank = 0;
     }
-    return k->kind != DT_STORE_KEY_OTHER;
+    return k->kind != OTHER;
 }
 
 /* The parts behind "default_pg": a group and "0", RANK; or "0", a group that is not the world, a
  * device, and the backend's. */
-static bool read_of_group(const struct parts *p, struct dt_store_key *k)
+static bool read_of_group(const struct parts *p, struct meaning *k)
 {
     for (int device = 1; device < p->len && device <= 2; device++) {
         bool cpu = is(p->at[device], "cpu");
@@ -107,23 +123,24 @@ static bool read_of_group(const struct parts *p, struct dt_store_key *k)
     return read_of_backend(p->at + 1, p->len - 1, false, k);
 }
 
-static bool read_barrier(struct dt_bytes last, struct dt_store_key *k)
+static bool read_barrier(struct dt_bytes last, struct meaning *k)
 {
-    if (!begins(last, BARRIER))
+    if (!begins(last, BARRIER_KEY))
         return false;
-    struct dt_bytes group = {last.at + strlen(BARRIER), last.len - strlen(BARRIER)};
+    struct dt_bytes group = {last.at + strlen(BARRIER_KEY), last.len - strlen(BARRIER_KEY)};
     const uint8_t *colon = memchr(group.at, ':', group.len);
     if (colon)
         group.len = (size_t)(colon - group.at);
-    k->kind = DT_STORE_KEY_BARRIER;
+    k->kind = BARRIER;
     set_group(k, group);
     return true;
 }
 
-void dt_store_key_read(const char *keys, struct dt_store_key *out)
+/* Reads the first of KEYS, as in a stance. */
+static void read_key(const char *keys, struct meaning *out)
 {
     struct parts p;
-    *out = (struct dt_store_key){.rank = -1};
+    *out = (struct meaning){.rank = -1};
     split(keys, &p);
     if (p.len >= 2 && is(p.at[0], "worker") && begins(p.at[1], "attempt_"))
         drop(&p, 2);
@@ -135,47 +152,47 @@ void dt_store_key_read(const char *keys, struct dt_store_key *out)
         drop(&p, 1);
     if ((of_torch && read_of_group(&p, out)) || read_barrier(last, out))
         return;
-    *out = (struct dt_store_key){.rank = begins(last, "rank_") ? rank_in(last) : -1};
+    *out = (struct meaning){.rank = begins(last, "rank_") ? rank_in(last) : -1};
 }
 
 int dt_store_key_setter(const char *keys)
 {
-    struct dt_store_key k;
-    dt_store_key_read(keys, &k);
+    struct meaning k;
+    read_key(keys, &k);
     return *k.group ? -1 : k.rank;
 }
 
 bool dt_store_key_same(const char *a, const char *b)
 {
-    struct dt_store_key x, y;
-    dt_store_key_read(a, &x);
-    dt_store_key_read(b, &y);
-    if (x.kind == DT_STORE_KEY_OTHER || y.kind == DT_STORE_KEY_OTHER)
+    struct meaning x, y;
+    read_key(a, &x);
+    read_key(b, &y);
+    if (x.kind == OTHER || y.kind == OTHER)
         return strcmp(a, b) == 0;
     return x.kind == y.kind && x.rank == y.rank && strcmp(x.group, y.group) == 0;
 }
 
 const char *dt_store_key_words(const char *keys, char out[DT_STORE_KEY_WORDS])
 {
-    struct dt_store_key k;
-    char of_group[DT_STORE_KEY_GROUP_MAX + 16] = "";
-    dt_store_key_read(keys, &k);
+    struct meaning k;
+    char of_group[GROUP_MAX + 16] = "";
+    read_key(keys, &k);
     if (*k.group)
         snprintf(of_group, sizeof of_group, " of group %s", k.group);
     *out = '\0';
     switch (k.kind) {
-    case DT_STORE_KEY_OTHER:
+    case OTHER:
         break;
-    case DT_STORE_KEY_ADDRESS:
+    case ADDRESS:
         if (*k.group)
             snprintf(out, DT_STORE_KEY_WORDS, "the address of rank %d%s", k.rank, of_group);
         else
             snprintf(out, DT_STORE_KEY_WORDS, "rank %d's address", k.rank);
         break;
-    case DT_STORE_KEY_NCCL_ID:
+    case NCCL_ID:
         snprintf(out, DT_STORE_KEY_WORDS, "NCCL's id, which rank %d%s gives", k.rank, of_group);
         break;
-    case DT_STORE_KEY_BARRIER:
+    case BARRIER:
         snprintf(out, DT_STORE_KEY_WORDS, "the last rank%s to come", of_group);
         break;
     }

@@ -10,27 +10,7 @@
 #ifndef DT_RENDEZVOUS_PROTOCOL_STORE_KEY_H
 #define DT_RENDEZVOUS_PROTOCOL_STORE_KEY_H
 
-#include "base/buf.h"
-
 #include <stdbool.h>
-
-enum dt_store_key_kind {
-    DT_STORE_KEY_OTHER,
-    DT_STORE_KEY_ADDRESS, /* where RANK is reached */
-    DT_STORE_KEY_NCCL_ID, /* which RANK, 0, gives the others */
-    DT_STORE_KEY_BARRIER, /* that the last rank has come */
-};
-
-#define DT_STORE_KEY_GROUP_MAX 48
-
-struct dt_store_key {
-    enum dt_store_key_kind kind;
-    int rank;                           /* in GROUP; -1: none is named */
-    char group[DT_STORE_KEY_GROUP_MAX]; /* "": the world */
-};
-
-/* Reads the first of KEYS, as in a stance. */
-void dt_store_key_read(const char *keys, struct dt_store_key *out);
 
 /* Which rank of the world should set the first of KEYS; -1: it names none. */
 int dt_store_key_setter(const char *keys);

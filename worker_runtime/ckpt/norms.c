@@ -27,8 +27,9 @@ void dt_norms_finish(struct dt_norms *n)
     n->squares = NULL;
 }
 
-void dt_norms_span(const struct dt_norms *n, const struct dt_tensor *t, uint64_t *first,
-                   uint64_t *end)
+/* The elements of the matrix that have a say: from *FIRST to below *END. */
+static void span(const struct dt_norms *n, const struct dt_tensor *t, uint64_t *first,
+                 uint64_t *end)
 {
     *first = n->in_out ? 0 : (uint64_t)n->first * n->columns;
     *end = n->in_out ? t->count : (uint64_t)(n->first + n->count) * n->columns;
@@ -69,7 +70,7 @@ static int add_all(const struct dt_ckpt_weights *w, size_t tensor, enum dt_dtype
     DT_AUTO_FREE void *kept = malloc(CHUNK * sizeof *x);
     if (!x || !kept)
         return dt_err_set(err, DT_E_MEMORY, "no memory to read weights");
-    dt_norms_span(n, &dt_ckpt_weights_model(w)->tensors[tensor], &at, &end);
+    span(n, &dt_ckpt_weights_model(w)->tensors[tensor], &at, &end);
     while (at < end) {
         size_t count = end - at < CHUNK ? (size_t)(end - at) : CHUNK;
         if (dt_ckpt_weights_read(w, tensor, at, count, x, err) < 0)

@@ -17,9 +17,6 @@ struct dt_norms {
 int dt_norms_begin(struct dt_norms *n, const struct dt_shape *s, const struct dt_tensor *t,
                    size_t first, size_t count, struct dt_err *err);
 void dt_norms_finish(struct dt_norms *n);
-/* The elements of the matrix that have a say: from *FIRST to below *END. */
-void dt_norms_span(const struct dt_norms *n, const struct dt_tensor *t, uint64_t *first,
-                   uint64_t *end);
 /* X: COUNT elements of the matrix from element FIRST on. */
 void dt_norms_add(struct dt_norms *n, uint64_t first, size_t count, const float *x);
 /* Once all are added. */

@@ -29,7 +29,8 @@ static size_t cache_row(const struct dt_shape *s, enum dt_dtype elem)
     return (s->heads + 2 * s->kv_heads) * s->head_dim * dt_dtype_size(elem);
 }
 
-size_t dt_inference_cache_bytes(const struct dt_shape *shape, size_t capacity, enum dt_dtype elem)
+/* That keys and values of a text take; SIZE_MAX: more than can be counted. */
+static size_t cache_bytes(const struct dt_shape *shape, size_t capacity, enum dt_dtype elem)
 {
     size_t bytes;
     if (__builtin_mul_overflow(capacity, shape->layers, &bytes) ||
@@ -41,7 +42,7 @@ size_t dt_inference_cache_bytes(const struct dt_shape *shape, size_t capacity, e
 static int open_memory(struct dt_inference *i, const struct dt_shape *shape,
                        struct dt_device *device, struct dt_err *err)
 {
-    size_t bytes = dt_inference_cache_bytes(shape, i->capacity, device->ops->elem);
+    size_t bytes = cache_bytes(shape, i->capacity, device->ops->elem);
     i->cache = dt_device_alloc(device, bytes, "keys and values", err);
     if (!i->cache)
         return dt_err_wrap(err, "keys and values of %zu tokens", i->capacity);

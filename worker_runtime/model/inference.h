@@ -28,8 +28,4 @@ int dt_inference_read(struct dt_inference *i, const int32_t *ids, size_t count, 
                       struct dt_err *err);
 size_t dt_inference_length(const struct dt_inference *i); /* tokens read so far */
 
-/* Bytes of DEVICE's memory that keys and values of a text take; SIZE_MAX: more than can be
- * counted. Pure. */
-size_t dt_inference_cache_bytes(const struct dt_shape *shape, size_t capacity, enum dt_dtype elem);
-
 #endif

@@ -352,7 +352,8 @@ static void tell_waiting(struct dt_trainer *t)
         dt_vault_told(k->vault, DT_VAULT_TOLD_STEP);
 }
 
-bool dt_keeper_is_safe_here(const struct dt_trainer *t)
+/* Whether the step kept last is safe, should this process die now. */
+static bool is_safe_here(const struct dt_trainer *t)
 {
     return t->keeper.waits && !t->keeper.failed;
 }
@@ -375,9 +376,8 @@ void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own)
 {
     struct dt_keeper *k = &t->keeper;
     await_copy(t);
-    *own = (struct dt_keeping_news){.secured = dt_keeper_is_safe_here(t),
-                                    .failed = k->failed,
-                                    .lost = k->copies && k->lost.code};
+    *own = (struct dt_keeping_news){
+        .secured = is_safe_here(t), .failed = k->failed, .lost = k->copies && k->lost.code};
     if (k->copy_s > 0) {
         own->copy_s = k->copy_s;
         own->step_s = k->last->told.metrics.ms * 1e-3;

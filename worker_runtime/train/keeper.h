@@ -88,8 +88,6 @@ void dt_keeper_close(struct dt_keeper *k);
 /* The step at hand is done, and TOLD is what there is to tell of it: keeps the one, and tells the
  * other, now or later. Not collective. */
 void dt_keeper_take(struct dt_trainer *t, const struct dt_step_told *told);
-/* Whether the step kept last is safe, should this process die now. */
-bool dt_keeper_is_safe_here(const struct dt_trainer *t);
 /* What this rank knows, once its copy has come to where it belongs. */
 void dt_keeper_tell(struct dt_trainer *t, struct dt_keeping_news *own);
 /* What all know. Collective. */
