@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Most characters are their own normal form, and what stands beside them does not change that. What
- * is left are runs of a few characters: these are taken apart, put in order and composed, as the
- * Unicode standard says (section 3.11, and 3.12 of Hangul). */
-#include "worker_runtime/data/tokenizer/nfc.h"
-
+/* Unicode's normal form of composed characters (NFC), as of the tables of Unicode 10: those of
+ * Hugging Face's tokenizers. Most characters are their own normal form, and what stands beside them
+ * does not change that. What is left are runs of a few characters: these are taken apart, put in
+ * order and composed, as the Unicode standard says (section 3.11, and 3.12 of Hangul). */
 #include "base/list.h"
 #include "base/utf8.h"
 #include "worker_runtime/data/tokenizer/stage.h"
@@ -12,6 +11,12 @@
 
 #define FIRST_MARK 0x300 /* below it a character composes with nothing before it */
 #define CLASSES 256
+
+/* Zeroed memory is ready. */
+struct nfc {
+    uint32_t *codes; /* of characters that are put in order; the owner frees them */
+    size_t count, room;
+};
 
 struct decomposition {
     uint32_t code, first, second; /* SECOND is 0: one character stands for another */
@@ -99,14 +104,15 @@ static uint32_t composed(uint32_t a, uint32_t b)
     return at ? decompositions[*at].code : 0;
 }
 
-bool dt_nfc_begins(uint32_t code)
+/* Whether what stands before the character CODE has no influence on it, nor it on that. */
+static bool begins(uint32_t code)
 {
     if (code < FIRST_MARK || (code >= 0x3400 && code < 0xa000) || is_syllable(code))
         return true;
     if (combining_class(code) || is_second(code))
         return false;
     const struct decomposition *d = decomposition_of(code);
-    return !d || dt_nfc_begins(d->first);
+    return !d || begins(d->first);
 }
 
 /* Whether C, with nothing around it that it composes with, stays what it is. */
@@ -117,7 +123,7 @@ static bool stays_alone(uint32_t c)
 
 /* -- a run ------------------------------------------------------------------------------------ */
 
-static void add(struct dt_nfc *n, uint32_t c, struct dt_buf *out)
+static void add(struct nfc *n, uint32_t c, struct dt_buf *out)
 {
     if (n->count == n->room) {
         size_t room = n->room ? 2 * n->room : 64;
@@ -132,7 +138,7 @@ static void add(struct dt_nfc *n, uint32_t c, struct dt_buf *out)
     n->codes[n->count++] = c;
 }
 
-static void take_apart(struct dt_nfc *n, uint32_t c, struct dt_buf *out)
+static void take_apart(struct nfc *n, uint32_t c, struct dt_buf *out)
 {
     const struct decomposition *d;
     if (is_syllable(c)) {
@@ -169,7 +175,7 @@ static int order_marks(uint32_t *marks, size_t count)
     return 0;
 }
 
-static int order(struct dt_nfc *n)
+static int order(struct nfc *n)
 {
     for (size_t i = 0; i < n->count;) {
         size_t start = i;
@@ -188,7 +194,7 @@ static int order(struct dt_nfc *n)
 
 /* In place. A mark composes with the last starter unless one of its own class, or a starter, stands
  * between them. */
-static void compose(struct dt_nfc *n)
+static void compose(struct nfc *n)
 {
     size_t starter = SIZE_MAX, len = 0;
     uint8_t before = 0;
@@ -221,7 +227,7 @@ static void put_code(struct dt_buf *out, uint32_t c)
     dt_buf_put(out, b, n);
 }
 
-static void put_run(struct dt_nfc *n, struct dt_bytes run, struct dt_buf *out)
+static void put_run(struct nfc *n, struct dt_bytes run, struct dt_buf *out)
 {
     n->count = 0;
     for (size_t i = 0, len; i < run.len; i += len) {
@@ -246,7 +252,7 @@ static size_t run_at(struct dt_bytes text, size_t at, bool *stays)
     *stays = stays_alone(c) && combining_class(c) == 0;
     while (i < text.len && text.at[i] >= 0x80) {
         size_t len = dt_utf8_len(text.at + i, text.len - i);
-        if (dt_nfc_begins(dt_utf8_code(text.at + i, len)))
+        if (begins(dt_utf8_code(text.at + i, len)))
             break;
         *stays = false;
         i += len;
@@ -254,7 +260,8 @@ static size_t run_at(struct dt_bytes text, size_t at, bool *stays)
     return i - at;
 }
 
-void dt_nfc_put(struct dt_nfc *n, struct dt_bytes text, struct dt_buf *out)
+/* Appends TEXT, which is UTF-8, normalized. */
+static void normalize(struct nfc *n, struct dt_bytes text, struct dt_buf *out)
 {
     size_t done = 0;
     if (text.len == 0)
@@ -271,17 +278,11 @@ void dt_nfc_put(struct dt_nfc *n, struct dt_bytes text, struct dt_buf *out)
     dt_buf_put(out, text.at + done, text.len - done);
 }
 
-void dt_nfc_finish(struct dt_nfc *n)
-{
-    free(n->codes);
-    *n = (struct dt_nfc){0};
-}
-
 /* -- the stage -------------------------------------------------------------------------------- */
 
 struct nfc_stage {
     struct dt_stage stage;
-    struct dt_nfc nfc;
+    struct nfc nfc;
     struct dt_buf held, out; /* from the last character on that begins anew; what is passed on */
 };
 
@@ -292,7 +293,7 @@ static size_t last_beginning(struct dt_bytes text)
         size_t end = at--;
         while (at > 0 && (text.at[at] & 0xc0) == 0x80)
             at--;
-        if (dt_nfc_begins(dt_utf8_code(text.at + at, end - at)))
+        if (begins(dt_utf8_code(text.at + at, end - at)))
             return at;
     }
     return text.len;
@@ -306,7 +307,7 @@ static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
         return;
     if (done < part.len || end) {
         dt_buf_clear(&s->out);
-        dt_nfc_put(&s->nfc, (struct dt_bytes){s->held.at, s->held.len}, &s->out);
+        normalize(&s->nfc, (struct dt_bytes){s->held.at, s->held.len}, &s->out);
         dt_buf_clear(&s->held);
         if (dt_stage_has_room(stage, &s->out) && (s->out.len || end))
             stage->next->push(
@@ -319,7 +320,7 @@ static void push_nfc(struct dt_stage *stage, struct dt_bytes part, bool end)
 static void destroy_nfc(struct dt_stage *stage)
 {
     struct nfc_stage *s = dt_container_of(stage, struct nfc_stage, stage);
-    dt_nfc_finish(&s->nfc);
+    free(s->nfc.codes);
     dt_buf_finish(&s->held);
     dt_buf_finish(&s->out);
     free(s);
