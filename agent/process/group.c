@@ -3,7 +3,6 @@
 
 #include "agent/process/fork_limits.h"
 #include "agent/process/guard.h"
-#include "agent/process/reap.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"

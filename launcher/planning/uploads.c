@@ -3,7 +3,6 @@
 #include "launcher/planning/inside.h"
 
 #include "base/transfer/url.h"
-#include "launcher/words.h"
 
 #include <limits.h>
 #include <stdio.h>

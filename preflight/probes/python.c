@@ -2,7 +2,6 @@
 #include "preflight/probes/python.h"
 
 #include "base/auto.h"
-#include "base/str.h"
 #include "preflight/probes/host.h"
 
 #include <errno.h>

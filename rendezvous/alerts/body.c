@@ -2,7 +2,6 @@
 #include "rendezvous/alerts/body.h"
 
 #include "base/json_write.h"
-#include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "worker_runtime/data/mixture.h"
 
 #include "base/crc32c.h"
-#include "worker_runtime/data/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>

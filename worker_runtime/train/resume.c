@@ -3,7 +3,6 @@
 #include "base/auto.h"
 #include "base/fs.h"
 #include "worker_runtime/ckpt/adapted.h"
-#include "worker_runtime/inside.h"
 #include "worker_runtime/train/inside.h"
 
 #include <limits.h>
