@@ -235,6 +235,22 @@ static void forgive(struct dt_exclude *x, uint64_t signature, dt_ms now)
     }
 }
 
+size_t dt_exclude_forgive_lost(struct dt_exclude *x, const char *run, dt_ms since, dt_ms now)
+{
+    size_t forgiven = 0, cursor = 0;
+    uint64_t hash = hash_of(run);
+    for (struct dt_excluded *e; (e = dt_map_next(&x->nodes, &cursor));) {
+        int last = e->strikes - 1;
+        if (last < 0 || e->strike[last].signature != hash || e->strike[last].at < since)
+            continue;
+        e->strikes--;
+        forgiven++;
+        if (e->until > now && e->since >= since && !e->hard)
+            take_ban_back(e);
+    }
+    return forgiven;
+}
+
 /* 0 when they differ, or are of unknown signature. */
 static uint64_t common_signature(const struct dt_excluded *e)
 {
@@ -257,10 +273,11 @@ static enum dt_exclude_outcome strike(struct dt_exclude *x, struct dt_excluded *
                                       dt_ms length, dt_ms now)
 {
     char what[100];
-    const char *how = evidence == DT_EVIDENCE_OFFLINE ? "it went silent" : "it crashed";
+    bool lost = evidence == DT_EVIDENCE_OFFLINE; /* SIGNATURE is its run */
+    const char *how = lost ? "it went silent" : "it crashed";
     uint64_t hash = hash_of(signature);
     add_strike(e, hash, now);
-    if (is_everywhere(x, hash, now)) {
+    if (!lost && is_everywhere(x, hash, now)) {
         forgive(x, hash, now);
         return DT_EXCLUDE_FORGIVEN;
     }
@@ -276,7 +293,7 @@ static enum dt_exclude_outcome strike(struct dt_exclude *x, struct dt_excluded *
         return DT_EXCLUDE_STRIKE;
     }
     ban(x, e, length, now);
-    explain(e, what, signature);
+    explain(e, what, lost ? "" : signature);
     return DT_EXCLUDE_BANNED;
 }
 

@@ -71,11 +71,16 @@ enum dt_exclude_outcome {
     DT_EXCLUDE_FORGIVEN, /* as the same happens everywhere */
     DT_EXCLUDE_NO_MEMORY,
 };
-/* What NODE did. LIMIT strikes exclude for LENGTH; LIMIT 0: nobody is ever excluded. After FORGIVEN
- * the records of other nodes have changed too. */
+/* What NODE did. LIMIT strikes exclude for LENGTH; LIMIT 0: nobody is ever excluded. SIGNATURE: of
+ * a crash, what failed; of going offline, the run. After FORGIVEN the records of other nodes have
+ * changed too. */
 enum dt_exclude_outcome dt_exclude_note(struct dt_exclude *x, const char *node,
                                         enum dt_evidence evidence, const char *signature, int limit,
                                         dt_ms length, dt_ms now);
+
+/* No node of RUN is left: it was killed as a whole, and that those which went offline since SINCE
+ * did so is no strike. How many these are; their records have changed. */
+size_t dt_exclude_forgive_lost(struct dt_exclude *x, const char *run, dt_ms since, dt_ms now);
 
 /* NODE joined a job that ran well without it, and its workers failed at once, as TEXT says. */
 enum dt_exclude_outcome dt_exclude_reject(struct dt_exclude *x, const char *node, const char *text,

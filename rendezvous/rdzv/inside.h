@@ -50,6 +50,8 @@ enum dt_close_kind rdzv_close_kind(enum dt_close_kind kind, bool tails);
 /* M is not there any more, HOW: "went offline (...)", "leaves (...)". Frees M. */
 void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member *m,
                enum dt_evidence evidence, const char *how);
+/* No node is left: those which went with the last one were killed with it, and get no strike. */
+void rdzv_forgive_lost(struct dt_rdzv *r, struct dt_rdzv_actions *out);
 /* A node of the round that runs is no more, or (TOGETHER) goes when its workers are gone: the round
  * is over, and the loss is charged. */
 void rdzv_lose_node(struct dt_rdzv *r, struct dt_rdzv_actions *out, enum dt_evidence evidence,

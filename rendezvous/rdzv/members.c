@@ -226,6 +226,11 @@ void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now)
         ms->crowd_until = now + CROWD_GRACE;
 }
 
+bool dt_members_is_with_crowd(const struct dt_members *ms, const struct dt_member *m)
+{
+    return m->with_crowd || (!m->connected && m->lost_at <= ms->crowd_until);
+}
+
 void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms now)
 {
     set_connected(ms, m, false);

@@ -129,6 +129,9 @@ void dt_members_set_doing(struct dt_members *ms, struct dt_member *m, enum dt_me
 void dt_members_set_local(struct dt_members *ms, struct dt_member *m, bool local);
 void dt_members_heard(struct dt_members *ms, struct dt_member *m, dt_ms now);
 void dt_members_lost(struct dt_members *ms, struct dt_member *m, dt_ms now);
+/* Whether M went together with most others: as when our network is down, or somebody kills the
+ * whole job. That is hardly the fault of its host. */
+bool dt_members_is_with_crowd(const struct dt_members *ms, const struct dt_member *m);
 /* Marks one as known from the journal only. */
 void dt_members_mark_restored(struct dt_members *ms, struct dt_member *m, dt_ms now);
 

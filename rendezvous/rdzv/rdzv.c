@@ -306,6 +306,7 @@ static void fall_asleep(struct dt_rdzv *r, struct dt_rdzv_actions *out)
     if (!r->strays)
         return;
     rdzv_tell(r, out, DT_EVENT_RUN_DESERTED, NULL, "nobody is left");
+    rdzv_forgive_lost(r, out);
     rdzv_wipe(r);
     r->round = 0;
     if (r->floor < next)

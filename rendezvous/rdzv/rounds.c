@@ -8,6 +8,8 @@
  * job tells its steps, and none has been made yet. */
 #define TRIAL (60 * DT_SECOND)
 #define TRIAL_OF_STEPS (600 * DT_SECOND)
+/* Whoever kills a job gets to all its hosts within this time. */
+#define KILLED_WITHIN (30 * DT_SECOND)
 
 void rdzv_news(struct dt_rdzv *r, const char *fmt, ...)
 {
@@ -265,6 +267,19 @@ void rdzv_leaves(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_membe
     }
 }
 
+void rdzv_forgive_lost(struct dt_rdzv *r, struct dt_rdzv_actions *out)
+{
+    size_t n = dt_exclude_forgive_lost(r->exclude, r->id, r->now - KILLED_WITHIN, r->now);
+    if (n == 0)
+        return;
+    rdzv_say(
+        out, DT_EVENT_INFO,
+        "all nodes went within %d s, as when somebody kills the job: that is no strike for any "
+        "of them, and keeps nobody out",
+        (int)(KILLED_WITHIN / DT_SECOND));
+    journal_all_nodes(r, out);
+}
+
 static void leave_seat(struct dt_rdzv *r, const struct dt_member *m)
 {
     struct dt_seat *seat = &r->seats[m->seat];
@@ -282,8 +297,9 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
         evidence == DT_EVIDENCE_PREEMPTED ? DT_EVENT_NODE_LEFT : DT_EVENT_NODE_LOST;
     enum dt_member_doing doing = m->doing;
     bool leaves = m->leaving; /* then it is known why */
-    bool marked = !leaves && (evidence == DT_EVIDENCE_HARDWARE ||
-                              (evidence == DT_EVIDENCE_OFFLINE && !m->with_crowd));
+    bool marked =
+        !leaves && (evidence == DT_EVIDENCE_HARDWARE ||
+                    (evidence == DT_EVIDENCE_OFFLINE && !dt_members_is_with_crowd(&r->members, m)));
     bool seated = m->seat >= 0 && r->had_world && (size_t)m->seat < r->seats_len &&
                   r->seats[m->seat].holder == m->id;
     snprintf(host, sizeof host, "%s", m->said_name);
@@ -297,7 +313,7 @@ void rdzv_gone(struct dt_rdzv *r, struct dt_rdzv_actions *out, struct dt_member 
     if (r->state == DT_RUN_CLOSED)
         return;
     if (marked)
-        note_evidence(r, out, host, evidence, "");
+        note_evidence(r, out, host, evidence, evidence == DT_EVIDENCE_OFFLINE ? r->id : "");
     if (doing == DT_MEMBER_RUNNING && r->state == DT_RUN_RUNNING) {
         rdzv_tell_silently(r, out, kind, name, text);
         rdzv_lose_node(r, out, evidence, false, text);

@@ -159,6 +159,40 @@ TEST(who_stays_silent_with_the_crowd_is_lost_without_a_strike)
     end();
 }
 
+/* A scheduler that kills a job does so on all hosts; the same people start it again. */
+TEST(nodes_that_are_killed_together_get_no_strike)
+{
+    for (int n = 1; n <= 8; n++) {
+        CHECK_ROW("%d nodes", n);
+        begin_running(n, 1, n);
+        for (uint64_t id = 1000; id < 1000 + (uint64_t)n; id++)
+            lose(id);
+        pass_in_silence(2 * DT_SECOND);
+        CHECK_EQ(run->members.count, 0);
+        CHECK_EQ(exclude.nodes.count, 0);
+        end();
+    }
+}
+
+TEST(nodes_that_are_killed_one_after_the_other_are_forgiven_when_none_is_left)
+{
+    for (int n = 2; n <= 4; n++) {
+        CHECK_ROW("%d nodes", n);
+        begin_running(n, 1, n);
+        for (int i = 0; i < 2; i++)
+            dt_exclude_note(&exclude, "node0", DT_EVIDENCE_OFFLINE, "other", 3, 600 * DT_SECOND,
+                            now);
+        for (uint64_t id = 1000; id < 1000 + (uint64_t)n; id++) {
+            lose(id);
+            pass_in_silence(2 * DT_SECOND);
+            CHECK_EQ(dt_exclude_is_out(&exclude, "node0", now, NULL), id < 999 + (uint64_t)n);
+        }
+        CHECK_EQ(run->members.count, 0);
+        CHECK_EQ(dt_exclude_find(&exclude, "node0")->strikes, 2);
+        end();
+    }
+}
+
 TEST(one_node_of_two_that_falls_silent_is_lost_in_time)
 {
     begin_spread(2, 1, 2);
