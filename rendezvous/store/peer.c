@@ -49,7 +49,7 @@ static bool may_answer(struct dt_store_session *session, uint64_t n)
     return true;
 }
 
-/* Asked for each request of a client until it is seated. */
+/* Asked for each request of a client until it is served. */
 static bool may_serve(struct dt_store_session *session)
 {
     struct dt_store_peer *p = dt_container_of(session, struct dt_store_peer, session);
@@ -268,13 +268,16 @@ static enum dt_decoded peer_step(struct dt_store_peer *p, const uint8_t *bytes, 
 
 /* A peer is no newcomer any more when it has said something that can be understood: a request of
  * the store, if it may ask for more than whether this is one of ours, or the control protocol's
- * first bytes, whose handler has a patience of its own. */
+ * first bytes, whose handler has a patience of its own. From then on a client needs a seat, also
+ * while it only greets, or has sent half a request: else such clients could take all places. */
 static void judge_newcomer(struct dt_store_peer *p)
 {
     if (!dt_node_linked(&p->in_newcomers))
         return;
     if (p->control.conn || (p->understood && !p->only_hello)) {
         dt_list_remove(&p->in_newcomers);
+        if (!p->control.conn)
+            dt_store_peers_seat(p);
     } else if (!p->spoke) {
         p->spoke = true;
         dt_store_peers_expect(p);

@@ -147,29 +147,40 @@ static size_t seats(const struct dt_store_peers *peers)
     return peers->control ? places - places / 16 : places;
 }
 
-/* The client that has stood longest goes on, if there is a seat. */
+static void take_seat(struct dt_store_peer *p)
+{
+    dt_list_remove(&p->in_standing);
+    p->seated = true;
+    p->holding.excused = false;
+    p->peers->seated++;
+}
+
+/* Those that have stood longest go on, as far as there are seats. */
 static void call_standing(struct dt_store_peers *peers)
 {
-    struct dt_node *n = dt_list_first(&peers->standing);
-    if (n && peers->seated < seats(peers))
-        dt_store_peer_later(dt_container_of(n, struct dt_store_peer, in_standing));
+    struct dt_node *n;
+    while (peers->seated < seats(peers) && (n = dt_list_first(&peers->standing))) {
+        struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_standing);
+        take_seat(p);
+        dt_store_peer_later(p);
+    }
 }
 
 bool dt_store_peers_seat(struct dt_store_peer *p)
 {
     struct dt_store_peers *peers = p->peers;
-    p->seated = peers->seated < seats(peers);
-    p->holding.excused = !p->seated;
-    if (p->seated) {
-        peers->seated++;
-        dt_list_remove(&p->in_standing);
-        call_standing(peers);
-    } else if (!dt_node_linked(&p->in_standing)) {
-        p->standing_since = dt_store_peers_now(peers);
-        dt_list_append(&peers->standing, &p->in_standing);
-        dt_store_peers_watch(peers);
+    call_standing(peers); /* there may be more seats than there were */
+    if (p->seated || dt_node_linked(&p->in_standing))
+        return p->seated;
+    if (peers->seated < seats(peers)) {
+        take_seat(p);
+        return true;
     }
-    return p->seated;
+    p->holding.excused = true;
+    p->standing_since = dt_store_peers_now(peers);
+    dt_list_append(&peers->standing, &p->in_standing);
+    dt_store_peers_watch(peers);
+    return false;
 }
 
 void dt_store_peers_unseat(struct dt_store_peer *p)
@@ -211,17 +222,17 @@ void dt_store_peers_expect(struct dt_store_peer *p)
     dt_store_peers_watch(p->peers);
 }
 
-/* Ends at most MOST of those in LIST that have been there too long. */
-static void end_newcomers(struct dt_store_peers *peers, struct dt_list *list, size_t most,
-                          const char *what)
+/* Ends at most MOST of those in LIST that have been there for longer than PATIENCE. */
+static void end_newcomers(struct dt_store_peers *peers, struct dt_list *list, dt_ms patience,
+                          size_t most, const char *what)
 {
     dt_ms now = dt_store_peers_now(peers);
     for (struct dt_node *n; most-- > 0 && (n = dt_list_first(list));) {
         struct dt_store_peer *p = dt_container_of(n, struct dt_store_peer, in_newcomers);
-        if (now - p->newcomer_since < DT_STORE_PATIENCE)
+        if (now - p->newcomer_since < patience)
             return; /* the lists are ordered by that time */
         struct dt_err err;
-        dt_err_set(&err, DT_E_TIMEOUT, "%s within %d s", what, dt_clock_seconds(DT_STORE_PATIENCE));
+        dt_err_set(&err, DT_E_TIMEOUT, "%s within %d s", what, dt_clock_seconds(patience));
         dt_store_peer_complain(p, "connection", &err);
         dt_store_peer_close(p);
     }
@@ -261,9 +272,10 @@ static void on_watch(uv_timer_t *t)
     struct dt_store_peers *peers = dt_container_of(t, struct dt_store_peers, watch);
     note_stop(peers);
     end_stuck_holders(peers);
-    end_newcomers(peers, &peers->expected, SIZE_MAX, "it sent nothing that it may send");
+    end_newcomers(peers, &peers->expected, DT_STORE_PATIENCE, SIZE_MAX,
+                  "it sent nothing that it may send");
     if (peers->crowded) {
-        end_newcomers(peers, &peers->silent, PLACES_PER_LOOK,
+        end_newcomers(peers, &peers->silent, DT_STORE_YIELD, PLACES_PER_LOOK,
                       "others wait for its place, and it said nothing");
         end_standing(peers);
     }

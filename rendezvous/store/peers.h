@@ -79,7 +79,7 @@ void dt_store_peers_expect(struct dt_store_peer *p);
  * is served when another leaves. True: P is seated. False: it stands, and goes on later. */
 bool dt_store_peers_seat(struct dt_store_peer *p);
 void dt_store_peers_unseat(struct dt_store_peer *p);
-/* Somebody waits for a place: those that have said nothing for DT_STORE_PATIENCE lose theirs. */
+/* Somebody waits for a place: those that have said nothing for DT_STORE_YIELD lose theirs. */
 void dt_store_peers_want_place(struct dt_store_peers *peers);
 
 /* Takes the connection that waits at LISTENER. -1: no memory for it now, it goes on waiting. */

@@ -359,7 +359,7 @@ TEST(places_are_taken_from_those_that_say_nothing_while_others_wait)
     for (int i = 1; i < PLACES; i++)
         silent[i] = peer_connect(d.port);
     int late = peer_greet(d.port); /* is answered when one of them was ended */
-    CHECK(daemon_log_has(&d, "others wait for its place, and it said nothing within 10 s"));
+    CHECK(daemon_log_has(&d, "others wait for its place, and it said nothing within 4 s"));
     int64_t n = 0;
     check_still_serving(good, &n);
     check_still_serving(late, &n);
