@@ -36,6 +36,20 @@ static bool is_cut_address(const char *host)
     return strchr(host, ':') && inet_pton(AF_INET6, host, &ignored) != 1;
 }
 
+/* "fe80::1" or "fe80::1%eth0". Which link is meant each host says for itself, so the other nodes
+ * and the workers could not be told where to connect to. */
+static bool is_link_local(const char *host)
+{
+    char plain[INET6_ADDRSTRLEN];
+    struct in6_addr addr;
+    size_t len = strcspn(host, "%");
+    if (len >= sizeof plain)
+        return false;
+    memcpy(plain, host, len);
+    plain[len] = '\0';
+    return inet_pton(AF_INET6, plain, &addr) == 1 && IN6_IS_ADDR_LINKLOCAL(&addr);
+}
+
 int dt_rdzv_endpoint_parse(const char *text, int default_port, struct dt_rdzv_endpoint *out,
                            struct dt_err *err)
 {
@@ -64,6 +78,12 @@ int dt_rdzv_endpoint_parse(const char *text, int default_port, struct dt_rdzv_en
         host[len - 1] = '\0';
         host++;
     }
+    if (is_link_local(host))
+        return dt_err_set(
+            err, DT_E_RUNTIME,
+            "\"%s\" is a link-local address, which leads elsewhere from another host; "
+            "give a name or another address",
+            text);
     if ((*host || colon) && !is_host(host))
         return dt_err_set(err, DT_E_RUNTIME, "\"%s\" does not start with a host; write HOST:PORT",
                           text);

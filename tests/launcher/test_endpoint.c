@@ -19,7 +19,7 @@ TEST(endpoints)
         {"h:00080", "h", 80},
         {"[::1]", "::1", 29400},
         {"[::1]:7", "::1", 7},
-        {"fe80::1:29500", "fe80::1", 29500}, /* cut at the last colon, as torchrun does */
+        {"fd00::1:29500", "fd00::1", 29500}, /* cut at the last colon, as torchrun does */
         {"::1:29500", "::1", 29500},
         {"n\xc3\xb6rd:1", "n\xc3\xb6rd", 1},
     };
@@ -48,6 +48,8 @@ TEST(what_is_no_endpoint)
         {"a b:80", "does not start with a host"},
         {"http://h:80", "does not start with a host"},
         {"[]:80", "does not start with a host"},
+        {"[fe80::1%eth0]:80", "is a link-local address"},
+        {"[fe80::1]:80", "is a link-local address"},
         {"29400", "is a port and names no host; write HOST:29400"},
         {"::1", "[::1]:PORT"},
         {"a:b:80", "write an IPv6 address as"},
