@@ -74,10 +74,20 @@ static int connect_fd(const struct dt_sync_socket *s, const struct dt_addr *to, 
     return cause ? dt_err_errno(err, DT_E_DISCONNECTED, cause, "cannot connect") : 0;
 }
 
+/* A host that lost power sends no FIN, and a firewall that forgot the connection neither. */
+static void tune(int fd)
+{
+    static const int on = 1, idle = 60, interval = 5, probes = 6; /* seconds */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 int dt_sync_socket_connect(struct dt_sync_socket *s, const struct dt_addr *to, dt_ms deadline,
                            struct dt_err *err)
 {
-    static const int on = 1, idle = 60; /* seconds; a host that lost power sends no FIN */
     dt_sync_socket_disconnect(s);
     s->fd = socket(to->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->fd < 0)
@@ -86,11 +96,8 @@ int dt_sync_socket_connect(struct dt_sync_socket *s, const struct dt_addr *to, d
         dt_sync_socket_disconnect(s);
         return -1;
     }
-    if (to->sa.ss_family != AF_UNIX) {
-        setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        setsockopt(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    }
+    if (to->sa.ss_family != AF_UNIX)
+        tune(s->fd);
     return 0;
 }
 

@@ -4,10 +4,13 @@
 #include "base/addr.h"
 #include "rendezvous/protocol/c10d.h"
 #include "rendezvous/protocol/sync_client.h"
+#include "rendezvous/protocol/sync_socket.h"
 #include "rendezvous/store/server.h"
 #include "tests/lib/check.h"
 #include "tests/rendezvous/actor.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -97,6 +100,30 @@ static int check_n(struct dt_sync_client *c, bool *there, struct dt_err *err)
 static void check_value(const struct dt_buf *got, const char *wanted)
 {
     CHECK_BYTES(got->at, got->len, wanted, strlen(wanted));
+}
+
+static int option(const struct dt_sync_socket *s, int name)
+{
+    int value = 0;
+    socklen_t size = sizeof value;
+    CHECK_EQ(getsockopt(s->fd, IPPROTO_TCP, name, &value, &size), 0);
+    return value;
+}
+
+/* The kernel's own interval would make eleven minutes more of it. */
+TEST(a_server_that_is_gone_without_a_word_is_given_up_within_two_minutes)
+{
+    struct serving serving;
+    struct dt_sync_socket s = {.fd = -1};
+    struct dt_addr to;
+    struct dt_err err;
+    serving_start(&serving, "127.0.0.1:0");
+    CHECK_OK(dt_addr_parse(serving.addr, 0, &to, &err), err);
+    CHECK_OK(dt_sync_socket_connect(&s, &to, dt_clock_monotonic() + SOON, &err), err);
+    int seconds = option(&s, TCP_KEEPIDLE) + option(&s, TCP_KEEPINTVL) * option(&s, TCP_KEEPCNT);
+    CHECK(seconds <= 120);
+    dt_sync_socket_disconnect(&s);
+    serving_stop(&serving);
 }
 
 TEST(keys_and_values)
