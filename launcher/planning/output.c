@@ -158,7 +158,8 @@ int dt_planning_output(struct dt_planning *c)
 {
     struct dt_plan *p = c->plan;
     const struct dt_launch_options *o = c->o;
-    if (o->logs_specs)
+    /* torchrun calls what --log-dir, --redirects and --tee say by this name. */
+    if (o->logs_specs && strcmp(o->logs_specs, "default") != 0)
         return dt_planning_fail(
             c, "logs-specs",
             "\"%s\" is a Python plug-in, which dtrun cannot load; give --log-dir, "

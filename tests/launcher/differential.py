@@ -186,6 +186,7 @@ ROWS = [
     ("--local_ranks_filter 0, s.py", "", dict(since=(2, 3))),
     ("--local-addr 10.0.0.1 --standalone s.py", "", dict(since=(2, 0))),
     ("--logs-specs mine s.py", "", dict(since=(2, 3))),
+    ("--logs-specs default -r 3 s.py", "", dict(since=(2, 3))),
     # The environment.
     ("s.py", "PET_NPROC_PER_NODE=3 PET_ROLE=r PET_MAX_RESTARTS=2"),
     ("--nproc_per_node 2 s.py", "PET_NPROC_PER_NODE=x"),

@@ -57,6 +57,7 @@ TEST(output)
         {"--log-dir=/etc/passwd|x", "", NULL,
          "--log-dir: /etc/passwd is a file; name a folder, or /dev/null for none", 1},
         {"--log-dir=/etc/passwd/x|x", "", NULL, "--log-dir: \"/etc/passwd/x\" cannot be used: Not a directory", 1},
+        {"--logs-specs=default|-r|3|x", "", "output of local rank 0: redirects stdout and stderr, tees nothing, shown", NULL, 0},
         {"--logs-specs=mine|x", "", NULL, "--logs-specs: \"mine\" is a Python plug-in, which dtrun cannot load; give "
          "--log-dir, --redirects and --tee, or run the job with torchrun", 1},
     };
