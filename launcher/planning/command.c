@@ -85,13 +85,14 @@ static bool is_own_interpreter(const struct dt_planning *c, const char *program)
     return same;
 }
 
-/* The script's name where Python is a matter of course, else that of the program. */
+/* The script's name where Python is a matter of course, else PROGRAM, as the command line has it: a
+ * bare "python3" is a program like any other, as in torchrun, and what follows it may be code. */
 static const char *find_title(const struct dt_planning *c, const char *program)
 {
     char *const *args = c->plan->argv + 1;
     if (c->o->run_path)
         return "run_script_path";
-    if (is_own_interpreter(c, c->plan->argv[0]))
+    if (is_own_interpreter(c, program))
         for (; *args; args++)
             if (**args != '-')
                 return *args;

@@ -159,9 +159,9 @@ TEST(the_own_interpreter_is_not_worth_a_name)
     snprintf(path, sizeof path, "%s/python3", dir);
     CHECK_EQ(symlink("/bin/sh", path), 0);
     snprintf(env, sizeof env, "PATH=%s", dir);
-    static const char *const args[] = {"/dev/null|a", "-m|pkg"};
-    static const char *const titles[] = {"/dev/null", "pkg"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const args[] = {"/dev/null|a", "-m|pkg", "--no-python|python3|-c|exit 3"};
+    static const char *const titles[] = {"/dev/null", "pkg", "python3"};
+    for (size_t i = 0; i < sizeof args / sizeof *args; i++) {
         char *argv[8] = {(char *)"dtrun"}, text[64], *envp[] = {env, NULL};
         strcpy(text, args[i]);
         int argc = 1 + told_split(text, argv + 1);
