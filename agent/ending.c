@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an agent ends: what it says, what it closes, and the status that it exits with. */
 #include "agent/inside.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <signal.h>
@@ -52,9 +53,19 @@ void agent_end(struct agent *a, int status)
         agent_close_output(a);
 }
 
+/* Who started us may read it, and knows nothing else of why there is no failure of a worker. */
+static void leave_own_error(const struct agent *a, const char *message)
+{
+    struct dt_err err;
+    if (a->plan->error_file &&
+        dt_failure_leave_own(message, dt_clock_wall_us() / 1000000, a->plan->error_file, &err) < 0)
+        dt_warn("%s", err.text);
+}
+
 void agent_fail_with(struct agent *a, const struct dt_err *err, int status)
 {
     dt_error("%s", err->text);
+    leave_own_error(a, err->text);
     dt_events_agent(a->events, "FAILED", -1, NULL);
     agent_end(a, status);
 }
@@ -74,13 +85,12 @@ void agent_fail(struct agent *a, const struct dt_err *err)
 /* The line that scripts look for is that of the exception in torchrun. */
 void agent_end_by_signal(struct agent *a)
 {
-    char line[160];
-    snprintf(
-        line, sizeof line,
-        "torch.distributed.elastic.multiprocessing.api.SignalException: Process %d got signal: "
-        "%d\n",
-        (int)getpid(), a->signum);
+    char message[80], line[160];
+    snprintf(message, sizeof message, "SignalException: Process %d got signal: %d", (int)getpid(),
+             a->signum);
+    snprintf(line, sizeof line, "torch.distributed.elastic.multiprocessing.api.%s\n", message);
     dt_log_plain(line);
+    leave_own_error(a, message);
     dt_events_agent(a->events, "FAILED", -1, NULL);
     agent_end(a, a->plan->exit_policy == DT_EXIT_ROOT_CAUSE ? 128 + a->signum : 1);
 }

@@ -272,18 +272,42 @@ static int write_into(const char *path, struct dt_buf *text, struct dt_err *err)
     return 0;
 }
 
+static int leave(const char *path, struct dt_buf *text, struct dt_err *err)
+{
+    struct stat st;
+    bool replaceable = lstat(path, &st) < 0 || S_ISREG(st.st_mode);
+    if (replaceable && dt_fs_replace(path, text->at, text->len, 0644, NULL) == 0)
+        return 0;
+    return write_into(path, text, err);
+}
+
 int dt_failure_propagate(const struct dt_failure *root, const char *path, struct dt_err *err)
 {
     struct dt_buf text = {0};
-    struct stat st;
     if (!root->has_file)
         return 0;
     int rc = print_file(root, root->exit_code, &text, err);
-    if (rc == 0) {
-        bool replaceable = lstat(path, &st) < 0 || S_ISREG(st.st_mode);
-        if (!replaceable || dt_fs_replace(path, text.at, text.len, 0644, NULL) < 0)
-            rc = write_into(path, &text, err);
-    }
+    if (rc == 0)
+        rc = leave(path, &text, err);
+    dt_buf_finish(&text);
+    return rc;
+}
+
+int dt_failure_leave_own(const char *message, int64_t now, const char *path, struct dt_err *err)
+{
+    char timestamp[24];
+    struct dt_buf text = {0};
+    struct dt_json_writer w = {.out = &text, .style = DT_JSON_SPACED};
+    snprintf(timestamp, sizeof timestamp, "%lld", (long long)now);
+    dt_json_put_object(&w, NULL);
+    dt_json_put_object(&w, "message");
+    dt_json_put_text(&w, "message", message);
+    dt_json_put_object(&w, "extraInfo");
+    dt_json_put_text(&w, "py_callstack", message);
+    dt_json_put_text(&w, "timestamp", timestamp);
+    for (int i = 0; i < 3; i++)
+        dt_json_put_end(&w);
+    int rc = text.bad ? no_memory(err) : leave(path, &text, err);
     dt_buf_finish(&text);
     return rc;
 }

@@ -55,4 +55,7 @@ int dt_failure_json(const struct dt_failure *f, struct dt_buf *out, struct dt_er
  * with "errorCode" added, replacing what is there. Nothing is done where it has no file. */
 int dt_failure_propagate(const struct dt_failure *root, const char *path, struct dt_err *err);
 
+/* Leaves in PATH, in the same form, what ended the agent itself; NOW: seconds since 1970. */
+int dt_failure_leave_own(const char *message, int64_t now, const char *path, struct dt_err *err);
+
 #endif

@@ -2,6 +2,7 @@
 /* The report beside what torchrun 2.6 printed: tests/golden/report has its blocks, NAME.txt, and
  * the error files its workers left, NAME.RANK.json. Times, pids and paths are taken from the
  * recording, so that all of it can be compared to the byte. */
+#include "agent/failure/error_file.h"
 #include "agent/failure/failure.h"
 #include "base/fs.h"
 #include "tests/lib/check.h"
@@ -282,6 +283,21 @@ TEST(the_root_failure_is_left_for_who_started_us)
     CHECK(S_ISCHR(st.st_mode));
     CHECK_FAIL(dt_failure_propagate(&f, at("no/folder"), &err), err, "our error file ");
     dt_failure_finish(&f);
+}
+
+TEST(what_ended_the_agent_itself_is_left_in_the_form_of_a_worker_s_file)
+{
+    struct dt_error_file file;
+    struct dt_err err = {0};
+    CHECK_OK(dt_failure_leave_own("Process 5 got \"15\"", 99, at("own"), &err), err);
+    check_file(at("own"),
+               "{\"message\": {\"message\": \"Process 5 got \\\"15\\\"\", \"extraInfo\": "
+               "{\"py_callstack\": \"Process 5 got \\\"15\\\"\", \"timestamp\": \"99\"}}}");
+    CHECK_OK(dt_error_file_read(at("own"), &file, &err), err);
+    CHECK_EQ(file.time, 99);
+    CHECK_STR(file.message, "Process 5 got \"15\"");
+    dt_error_file_finish(&file);
+    CHECK_FAIL(dt_failure_leave_own("m", 99, at("no/folder"), &err), err, "our error file ");
 }
 
 TEST(events_get_the_file_or_the_message)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole jobs that are made to end: by signals, by SIGKILL, by failures; in every phase; and that
  * nothing of them is left. */
+#include "base/fs.h"
 #include "tests/lib/check.h"
 #include "tests/lib/job.h"
 
@@ -61,6 +62,28 @@ TEST(with_root_cause_codes_a_signal_is_128_and_its_number)
     JOB_START(&j, "--exit-code", "root-cause", NO_PYTHON, "line:up", "hang");
     CHECK(job_says(&j, JOB_OUT, "up\n"));
     CHECK_EQ(job_stop(&j, SIGTERM), 128 + SIGTERM);
+    job_finish(&j);
+}
+
+TEST(a_signal_is_left_for_who_started_dtrun)
+{
+    char path[] = "/tmp/dtrun-test.XXXXXX";
+    struct job j;
+    struct dt_buf left = {0};
+    struct dt_err err = {0};
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+    JOB_START(&j, NO_PYTHON, "line:up", "hang");
+    CHECK(job_says(&j, JOB_OUT, "up\n"));
+    CHECK_EQ(job_stop(&j, SIGTERM), 1);
+    unsetenv("TORCHELASTIC_ERROR_FILE");
+    CHECK_OK(dt_fs_read(path, 1000, &left, &err), err);
+    unlink(path);
+    CHECK(strstr(dt_buf_cstr(&left), "\"message\": \"SignalException: Process ") != NULL);
+    CHECK(strstr(dt_buf_cstr(&left), " got signal: 15\", \"extraInfo\": {") != NULL);
+    dt_buf_finish(&left);
     job_finish(&j);
 }
 
