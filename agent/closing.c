@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* root_cause: the exit status that --exit-code=root-cause gives it, whatever a worker's was; 0:
  * that of the worker, if one failed here. */
@@ -29,7 +30,8 @@ bool dt_closing_note(struct dt_closing *c, enum dt_close_kind kind, const char *
     void (*const say)(const char *fmt, ...) = kind == DT_CLOSE_SUCCEEDED ? dt_info
                                               : kind == DT_CLOSE_STOPPED ? dt_warn
                                                                          : dt_error;
-    say("%s%s%s", kinds[kind].words, *why ? ": " : "", why);
+    snprintf(c->text, sizeof c->text, "%s%s%s", kinds[kind].words, *why ? ": " : "", why);
+    say("%s", c->text);
     return true;
 }
 

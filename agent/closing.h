@@ -12,6 +12,7 @@
 struct dt_closing {
     bool come;
     enum dt_close_kind kind;
+    char text[1024]; /* what the log says of it */
 };
 
 /* Notes it and says it in the log. The first one counts: false, and nothing is said, for others. */

@@ -104,6 +104,8 @@ void agent_end_closed(struct agent *a)
     bool report = kind != DT_CLOSE_SUCCEEDED && kind != DT_CLOSE_STOPPED && a->verdict.count > 0;
     int own = dt_aftermath_deliver(&a->aftermath, &a->verdict, report);
     bool well = report || kind == DT_CLOSE_SUCCEEDED; /* the agent itself, as in torchrun */
+    if (!well)
+        leave_own_error(a, a->closing.text);
     dt_events_agent(a->events, well ? "SUCCEEDED" : "FAILED", -1, NULL);
     agent_end(a, dt_closing_status(kind, a->plan->exit_policy, own));
 }

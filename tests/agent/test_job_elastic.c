@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elastic jobs as a person sees them who looks at a console. Each node is a dtrun of its own, all
  * on one loopback. */
+#include "base/fs.h"
 #include "tests/lib/check.h"
 #include "tests/lib/job.h"
 
@@ -24,6 +25,27 @@ TEST(an_endpoint_that_no_other_host_can_reach_is_named_when_nobody_came)
         CHECK_EQ(count_words(job_err(&j), words), 1);
         job_finish(&j);
     }
+}
+
+TEST(who_started_a_node_is_left_why_the_job_never_began)
+{
+    struct job j;
+    struct dt_buf left = {0};
+    struct dt_err err = {0};
+    char port[8], endpoint[32], path[] = "/tmp/dtrun-test.XXXXXX", variable[64];
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    snprintf(variable, sizeof variable, "TORCHELASTIC_ERROR_FILE=%s", path);
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%s", free_port(port));
+    CHECK_EQ(JOB(&j, variable, "PET_RDZV_CONF=join_timeout=1", NODE(endpoint)), 1);
+    CHECK_OK(dt_fs_read(path, 4000, &left, &err), err);
+    unlink(path);
+    CHECK_EQ(count_words(dt_buf_cstr(&left),
+                         "{\"message\": {\"message\": \"the job ended, as too few nodes came: "),
+             1);
+    dt_buf_finish(&left);
+    job_finish(&j);
 }
 
 /* A wrapper on one of them may be meant; two jobs on one port are not. */

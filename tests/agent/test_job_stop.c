@@ -67,18 +67,17 @@ TEST(with_root_cause_codes_a_signal_is_128_and_its_number)
 
 TEST(a_signal_is_left_for_who_started_dtrun)
 {
-    char path[] = "/tmp/dtrun-test.XXXXXX";
+    char path[] = "/tmp/dtrun-test.XXXXXX", variable[64];
     struct job j;
     struct dt_buf left = {0};
     struct dt_err err = {0};
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     close(fd);
-    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
-    JOB_START(&j, NO_PYTHON, "line:up", "hang");
+    snprintf(variable, sizeof variable, "TORCHELASTIC_ERROR_FILE=%s", path);
+    JOB_START(&j, variable, NO_PYTHON, "line:up", "hang");
     CHECK(job_says(&j, JOB_OUT, "up\n"));
     CHECK_EQ(job_stop(&j, SIGTERM), 1);
-    unsetenv("TORCHELASTIC_ERROR_FILE");
     CHECK_OK(dt_fs_read(path, 1000, &left, &err), err);
     unlink(path);
     CHECK(strstr(dt_buf_cstr(&left), "\"message\": \"SignalException: Process ") != NULL);
