@@ -48,10 +48,12 @@ struct machine {
 
 unsigned char *shared_begin;
 
+/* Made as the library is loaded, and never gone: this is asked for at each access to memory. */
+static machine *const made = new machine();
+
 static machine &the()
 {
-    static machine *m = new machine();
-    return *m;
+    return *made;
 }
 
 thread *current()
