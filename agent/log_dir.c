@@ -244,10 +244,11 @@ static bool holds_more(int at, const char *name, int depth)
     bool more = !dir;
     if (!dir && fd >= 0)
         close(fd);
-    for (struct dirent *e; !more && (e = readdir(dir));)
+    for (struct dirent *e; !more && (e = dt_fs_next_entry(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             strcmp(e->d_name, DT_LOG_MARK) != 0)
             more = holds_more(dirfd(dir), e->d_name, depth + 1);
+    more = more || errno; /* the disk fails: there may be more */
     if (dir)
         closedir(dir);
     return more;

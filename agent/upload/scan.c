@@ -30,8 +30,11 @@ static int take(struct dt_follow_scan *out, const char *base, char *below, int d
     if (snprintf(path, sizeof path, "%s/%s", base, below) >= (int)sizeof path ||
         lstat(path, &st) < 0)
         return 0; /* gone meanwhile */
+    if (S_ISDIR(st.st_mode) && depth == DEPTH_MAX)
+        return dt_err_set(err, DT_E_LIMIT, "%s: folders are nested more than %d deep", path,
+                          DEPTH_MAX);
     if (S_ISDIR(st.st_mode))
-        return depth < DEPTH_MAX ? scan(out, base, below, depth + 1, err) : 0;
+        return scan(out, base, below, depth + 1, err);
     if (!S_ISREG(st.st_mode))
         return 0;
     if (out->count == FILES_MAX)
@@ -53,6 +56,13 @@ static bool is_left_out(const char *name, int depth)
     return dt_follow_is_temporary(depth > 0 && name[0] == '.' ? name + 1 : name);
 }
 
+/* An entry of others, such as lost+found, is none of ours. Of an entry that we can look into
+ * nothing is left out: it would be called uploaded without it. */
+static bool is_passed_over(int why, int depth)
+{
+    return why == ENOENT || (why == EACCES && depth == 1);
+}
+
 static int scan(struct dt_follow_scan *out, const char *base, const char *below, int depth,
                 struct dt_err *err)
 {
@@ -61,10 +71,10 @@ static int scan(struct dt_follow_scan *out, const char *base, const char *below,
     if (snprintf(path, sizeof path, "%s/%s", base, below) >= (int)sizeof path)
         return 0;
     DIR *d = opendir(path);
-    if (!d && (errno == ENOENT || depth > 0))
+    if (!d && is_passed_over(errno, depth))
         return 0;
     if (!d)
-        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", base);
+        return dt_err_errno(err, DT_E_RUNTIME, errno, "cannot look into %s", depth ? path : base);
     for (struct dirent *e; rc == 0 && (e = dt_fs_next_entry(d));) {
         if (is_left_out(e->d_name, depth) ||
             snprintf(next, sizeof next, "%s%s%s", below, *below ? "/" : "", e->d_name) >=

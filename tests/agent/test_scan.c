@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 BEFORE_ALL
 {
@@ -47,6 +48,27 @@ TEST(ordinary_files_are_found_and_temporary_ones_are_not)
     struct dt_err err = {0};
     run("printf x > file");
     CHECK_FAIL(dt_scan_folder(&s, at("file"), &err), err, "cannot look into ");
+}
+
+/* Its entry would be called uploaded without it. */
+TEST(a_folder_that_is_too_deep_or_cannot_be_opened_is_not_left_out)
+{
+    struct dt_follow_scan s;
+    struct dt_err err = {0};
+    run("mkdir -p deep/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16");
+    CHECK_STR(scanned(at("deep")), "");
+    run("mkdir deep/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17");
+    CHECK_FAIL(dt_scan_folder(&s, at("deep"), &err), err, "/16/17: folders are nested more than");
+    run("mkdir -p few/step-1/optimizer");
+    struct rlimit had, few;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &had), 0);
+    few = (struct rlimit){(rlim_t)fd + 3, had.rlim_max}; /* for few and step-1, and no more */
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int rc = dt_scan_folder(&s, at("few"), &err);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &had), 0);
+    CHECK_FAIL(rc, err, "few/step-1/optimizer: Too many open files");
+    close(fd);
 }
 
 /* Where this file system knows no leases, nothing is known of writers. */
