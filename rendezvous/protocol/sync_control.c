@@ -77,12 +77,31 @@ static int expect(struct dt_sync_control *c, enum dt_message_type type, struct d
 static int no_greeting(struct dt_err *err)
 {
     struct dt_err cause = *err;
-    if (cause.code != DT_E_DISCONNECTED && cause.code != DT_E_TIMEOUT)
+    if (cause.code == DT_E_DISCONNECTED)
+        return dt_err_set(
+            err, cause.code,
+            "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? A "
+            "job that is not elastic has none. --endpoint says where to look",
+            cause.text);
+    if (cause.code == DT_E_TIMEOUT)
+        return dt_err_set(
+            err, cause.code,
+            "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? One whose "
+            "--max-connections are all taken answers when a place is free",
+            cause.text);
+    return -1;
+}
+
+/* A server that does not look at our proof closes the connection without words. */
+static int no_answer_to_proof(struct dt_err *err)
+{
+    struct dt_err cause = *err;
+    if (cause.code != DT_E_DISCONNECTED)
         return -1;
     return dt_err_set(
         err, cause.code,
-        "no answer to the greeting: %s; is it dtrun's rendezvous that serves there? A "
-        "job that is not elastic has none. --endpoint says where to look",
+        "no answer to the token: %s; after ten wrong tokens from one address it looks "
+        "at one a second from there, so try again in a few seconds",
         cause.text);
 }
 
@@ -145,8 +164,9 @@ static int greet(struct dt_sync_control *c, const char *program, const struct dt
     c->nonces = g.nonces;
     if (ours.type == DT_MSG_TYPES)
         return 0;
-    return send_message(c, &ours, deadline, err) < 0 ? -1
-                                                     : hear_greeting(c, &g, &ours, deadline, err);
+    if (send_message(c, &ours, deadline, err) < 0 || hear_greeting(c, &g, &ours, deadline, err) < 0)
+        return no_answer_to_proof(err);
+    return 0;
 }
 
 /* -- connecting ------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ struct scripted {
     bool is_older;       /* it cannot be asked for looks */
     const char *token;   /* asked for; NULL: none */
     bool knows_no_token; /* its own proof is none */
+    bool is_guessed_at;  /* it closes the connection rather than look at a proof */
     const char *refusal; /* in place of whatever would follow its hello */
     /* The JSON it answers with, one by one, NULL-ended; behind the last it hangs up. */
     const char *const *answers;
@@ -75,6 +76,10 @@ static inline bool scripted_prove(struct scripted *s, const struct dt_proof_nonc
     struct dt_message m, ours = {.type = DT_MSG_PROOF};
     if (!lib || !scripted_take(s, &m))
         return false;
+    if (s->is_guessed_at) {
+        dt_message_finish(&m);
+        return false;
+    }
     bool good = m.type == DT_MSG_PROOF &&
                 dt_proof_holds(lib, s->token, strlen(s->token), DT_PROOF_CLIENT, nonces, m.proof);
     dt_message_finish(&m);
