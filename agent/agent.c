@@ -140,6 +140,15 @@ static void finish(struct agent *a)
     uv_loop_close(&a->loop);
 }
 
+static int listen_to_helpers(struct agent *a, struct dt_err *err)
+{
+    if (a->uploads && dt_uploads_listen(a->uploads, &a->loop, err) < 0)
+        return -1;
+    if (!a->preflight)
+        return 0;
+    return dt_preflight_listen(a->preflight, &a->loop, agent_on_remark, on_preflight_over, a, err);
+}
+
 int dt_agent_run(const struct dt_plan *plan)
 {
     struct agent a = {.plan = plan, .lease = DT_FOREVER, .aftermath.plan = plan};
@@ -154,14 +163,10 @@ int dt_agent_run(const struct dt_plan *plan)
     /* The look first: a probe that hangs must not hold a descriptor of the uploads. */
     if ((plan->preflight >= DT_PREFLIGHT_FAST && !(a.preflight = dt_preflight_start(plan, &err))) ||
         (plan->upload_count && !(a.uploads = dt_uploads_start(plan, &err))) ||
-        open_loop(&a, &err) < 0) {
+        open_loop(&a, &err) < 0 || listen_to_helpers(&a, &err) < 0) {
         dt_error("%s", err.text);
         return 1;
     }
-    if (a.uploads)
-        dt_uploads_listen(a.uploads, &a.loop);
-    if (a.preflight)
-        dt_preflight_listen(a.preflight, &a.loop, agent_on_remark, on_preflight_over, &a);
     if (open_all(&a, &err) < 0)
         agent_fail(&a, &err);
     else if (plan->preflight != DT_PREFLIGHT_FULL)

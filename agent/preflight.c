@@ -7,6 +7,7 @@
 #include "agent/process/fork_limits.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop/watch.h"
 #include "preflight/examine.h"
 
 #include <errno.h>
@@ -74,19 +75,28 @@ struct dt_preflight *dt_preflight_start(const struct dt_plan *plan, struct dt_er
 
 /* -- the agent -------------------------------------------------------------------------------- */
 
-static void on_closed(uv_handle_t *h)
+static void release(struct dt_preflight *p)
 {
-    struct dt_preflight *p = dt_container_of((uv_poll_t *)h, struct dt_preflight, remarks);
     close(p->sock);
     free(p);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    release(dt_container_of((uv_poll_t *)h, struct dt_preflight, remarks));
+}
+
+static void end_process(const struct dt_preflight *p)
+{
+    kill(p->pid, SIGKILL);
+    waitpid(p->pid, NULL, WNOHANG); /* else the guard takes it */
 }
 
 void dt_preflight_close(struct dt_preflight *p)
 {
     if (!p)
         return;
-    kill(p->pid, SIGKILL);
-    waitpid(p->pid, NULL, WNOHANG); /* else the guard takes it */
+    end_process(p);
     uv_close((uv_handle_t *)&p->remarks, on_closed);
 }
 
@@ -134,12 +144,17 @@ static void on_message(uv_poll_t *poll, int status, int events)
         end(p);
 }
 
-void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
-                         dt_preflight_over_fn *on_over, void *arg)
+int dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
+                        dt_preflight_over_fn *on_over, void *arg, struct dt_err *err)
 {
+    if (dt_watch_init(loop, &p->remarks, p->sock, "the process that looks at this host", err) < 0) {
+        end_process(p);
+        release(p);
+        return -1;
+    }
     p->on_remark = on_remark;
     p->on_over = on_over;
     p->arg = arg;
-    uv_poll_init(loop, &p->remarks, p->sock);
     uv_poll_start(&p->remarks, UV_READABLE | UV_DISCONNECT, on_message);
+    return 0;
 }

@@ -23,9 +23,10 @@ typedef void dt_preflight_over_fn(void *arg, const char *failed);
 /* A person has to know of it: WORDS, with what to try. FAILED: it will break the job. */
 typedef void dt_preflight_remark_fn(void *arg, bool failed, const char *words);
 
-/* What was found is logged, ON_REMARK is called for what weighs, and then ON_OVER, once. */
-void dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
-                         dt_preflight_over_fn *on_over, void *arg);
+/* What was found is logged, ON_REMARK is called for what weighs, and then ON_OVER, once.
+ * -1: LOOP cannot watch the process, and P is gone. */
+int dt_preflight_listen(struct dt_preflight *p, uv_loop_t *loop, dt_preflight_remark_fn *on_remark,
+                        dt_preflight_over_fn *on_over, void *arg, struct dt_err *err);
 
 /* Ends the process and the handle; nobody is called. NULL is fine. */
 void dt_preflight_close(struct dt_preflight *p);

@@ -2,6 +2,7 @@
 #include "agent/process/guard_post.h"
 
 #include "agent/process/fork_limits.h"
+#include "base/loop/watch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -139,13 +140,8 @@ static void unmake(struct dt_guard_post *p)
 
 static int watch(struct dt_guard_post *p, uv_loop_t *loop, struct dt_err *err)
 {
-    int rc = uv_poll_init(loop, &p->reports, p->sock);
-    if (rc < 0)
-        return dt_err_set(err, DT_E_RUNTIME, "cannot watch the guard process: %s%s",
-                          uv_strerror(rc),
-                          rc == UV_ENOSPC ? "; sysctl fs.epoll.max_user_watches says how much may "
-                                            "be watched"
-                                          : "");
+    if (dt_watch_init(loop, &p->reports, p->sock, "the guard process", err) < 0)
+        return -1;
     listen_to(p);
     return 0;
 }

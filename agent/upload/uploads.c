@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop/ending.h"
+#include "base/loop/watch.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static void release(void *uploads)
 {
     struct dt_uploads *u = uploads;
     close(u->sock);
-    free(u); /* the only free of one that was listened to */
+    free(u); /* the only free of one that was to be listened to */
 }
 
 static void close_handles(struct dt_uploads *u)
@@ -144,12 +145,16 @@ static void on_news(uv_poll_t *p, int status, int events)
         log_news(&n);
 }
 
-void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop)
+int dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop, struct dt_err *err)
 {
-    uv_poll_init(loop, &u->news, u->sock);
+    if (dt_watch_init(loop, &u->news, u->sock, "the process that uploads", err) < 0) {
+        release(u);
+        return -1;
+    }
     uv_timer_init(loop, &u->patience);
     uv_poll_start(&u->news, UV_READABLE | UV_DISCONNECT, on_news);
     uv_unref((uv_handle_t *)&u->patience);
+    return 0;
 }
 
 dt_ms dt_uploads_wait(const struct dt_uploads *u, dt_ms now)

@@ -13,8 +13,8 @@ struct dt_uploads;
 /* Forks the helper: before this process has a loop, a thread or handlers of signals. PLAN outlives
  * it. */
 struct dt_uploads *dt_uploads_start(const struct dt_plan *plan, struct dt_err *err);
-/* Its lines go to the log from here on. */
-void dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop);
+/* Its lines go to the log from here on. -1: LOOP cannot watch it, and U is gone. */
+int dt_uploads_listen(struct dt_uploads *u, uv_loop_t *loop, struct dt_err *err);
 /* Whether this is the node that uploads what all nodes see. */
 void dt_uploads_set_first(struct dt_uploads *u, bool first);
 /* For how long the oldest of what is complete has waited to be uploaded; 0: nothing waits. U may be
