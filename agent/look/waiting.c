@@ -217,10 +217,13 @@ static bool ends_soon(uint64_t op, uint64_t address, struct dt_memory *m)
 {
     struct timespec end, now;
     if (address == 0 || (op & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET ||
-        dt_memory_read(m, address, &end, sizeof end) < 0)
+        dt_memory_read(m, address, &end, sizeof end) < 0 || end.tv_nsec < 0 ||
+        end.tv_nsec >= 1000000000)
         return false;
     clock_gettime(op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
-    return end.tv_sec <= now.tv_sec + 1 &&
+    if (end.tv_sec < now.tv_sec)
+        return true;
+    return end.tv_sec - now.tv_sec <= 1 &&
            (end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000 <= BRIEF_MS;
 }
 

@@ -202,6 +202,31 @@ TEST(a_futex_says_until_when)
     CHECK(!look(SYS_futex, address(word), FUTEX_WAIT_BITSET_PRIVATE).briefly);
 }
 
+/* Whatever lies in the memory of a worker. */
+TEST(a_futex_may_say_any_time)
+{
+    static const struct {
+        struct timespec end;
+        bool briefly;
+    } rows[] = {
+        {{INT64_MIN, 0}, true},
+        {{INT64_MAX, 999999999}, false},
+        {{0, INT64_MIN}, false},
+        {{0, INT64_MAX}, false},
+    };
+    uint32_t word[3] = {0, 0, 0};
+    pid_t pid = getpid();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_ROW("row %zu", i);
+        struct dt_waiting w;
+        struct dt_memory m = dt_memory_of(&pid);
+        struct dt_waiting_call call = {
+            SYS_futex, {address(word), FUTEX_WAIT_BITSET_PRIVATE, 0, address(&rows[i].end)}};
+        dt_waiting_read(&w, &call, pid, &m);
+        CHECK_EQ(w.briefly, rows[i].briefly);
+    }
+}
+
 TEST(of_a_long_path_the_end_stays)
 {
     char path[400] = "/tmp/dt-waiting-XXXXXX";
