@@ -392,7 +392,29 @@ void dt_json_quote(struct dt_buf *out, const char *text, size_t len)
     dt_json_quote_most(out, text, len, SIZE_MAX);
 }
 
+/* Such a character stands in strings alone. */
+static char *escape_steering(const char *json)
+{
+    struct dt_buf out = {0};
+    const uint8_t *s = (const uint8_t *)json;
+    for (size_t left = strlen(json), n; left > 0; s += n, left -= n) {
+        n = dt_utf8_len(s, left);
+        if (n && dt_utf8_steers(s, n))
+            dt_buf_printf(&out, "\\u%04x", dt_utf8_code(s, n));
+        else
+            dt_buf_put(&out, s, n = n ? n : 1);
+    }
+    dt_buf_put_u8(&out, '\0');
+    if (!out.bad)
+        return (char *)out.at;
+    dt_buf_finish(&out);
+    return NULL;
+}
+
 char *dt_json_text(const struct cJSON *value)
 {
-    return cJSON_PrintUnformatted(value);
+    char *raw = cJSON_PrintUnformatted(value);
+    char *text = raw ? escape_steering(raw) : NULL;
+    cJSON_free(raw);
+    return text;
 }

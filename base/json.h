@@ -62,7 +62,8 @@ void dt_json_quote(struct dt_buf *out, const char *text, size_t len);
 /* The same, cut in front of the first character with which it would be read as over MOST bytes. */
 void dt_json_quote_most(struct dt_buf *out, const char *text, size_t len, size_t most);
 
-/* VALUE as JSON without white space, for the caller to free. NULL: no memory. */
+/* VALUE as JSON without white space, for the caller to free; what would steer a terminal is
+ * escaped. NULL: no memory. */
 char *dt_json_text(const struct cJSON *value);
 
 #endif

@@ -258,6 +258,15 @@ TEST(a_value_goes_back_to_text)
     dt_json_finish(&doc);
 }
 
+TEST(a_value_as_text_steers_no_terminal)
+{
+    struct dt_json doc = parsed("[\"a\\u007f\\u0085\", {\"\\u202e\": \"\\u00e9\\n\"}]");
+    char *text = dt_json_text(doc.root);
+    CHECK_STR(text, "[\"a\\u007f\\u0085\",{\"\\u202e\":\"\xc3\xa9\\n\"}]");
+    free(text);
+    dt_json_finish(&doc);
+}
+
 TEST(quoted_bytes_parse_back_unless_nul_is_among_them)
 {
     uint32_t random = 12345;
