@@ -83,7 +83,7 @@ static const char *run_why(const struct dt_rdzv *r, char *out, size_t size)
 static void put_run(struct dt_buf *out, const struct dt_rdzv *r, dt_ms now)
 {
     char master[DT_NODE_ADDR_MAX + 16] = "", why[DT_WHY_MAX];
-    if (r->state == DT_RUN_RUNNING)
+    if (r->state == DT_RUN_RUNNING && *r->master_addr) /* nodes do not tell it to a new server */
         snprintf(master, sizeof master, "%s:%d", r->master_addr, r->master_port);
     struct dt_training training;
     dt_rdzv_training(r, &training);

@@ -194,6 +194,28 @@ TEST(nodes_with_the_oddest_names_come_in_pages_that_fit)
     stage_close(&st);
 }
 
+/* Nodes that come back tell of their round, not where its workers met. */
+TEST(a_server_that_forgot_a_round_names_no_master)
+{
+    struct stage st;
+    const struct cJSON *row;
+    struct node n = node_of("run", "node0", 1, 1);
+    n.round = 3;
+    n.claim = (struct dt_claim){.running = true, .again = true, .seats = 1, .size = 2};
+    stage_open(&st, &usual);
+    node_enter(&n, st.serving.port);
+    node_beat(&n);
+    struct dt_sync_control *c = control_open(&st);
+    struct dt_json page = ask_status(c, "run", 0);
+    CHECK_EQ(count_of(&page, "runs", &row), 1);
+    check_text(&page, row, "state", "running");
+    check_text(&page, row, "master", "");
+    dt_json_finish(&page);
+    dt_sync_control_close(c);
+    node_finish(&n);
+    stage_close(&st);
+}
+
 TEST(who_asks_and_does_not_listen_is_closed)
 {
     struct stage st;
