@@ -114,7 +114,7 @@ static int find_cut(const struct dt_series *s, dt_series_key_fn *key, int64_t fi
 static int copy_rest(const struct dt_series *s, off_t from, int to)
 {
     char block[16384];
-    ssize_t got, put;
+    ssize_t got = 0, put;
     while (from < s->end && (got = read_at(s->fd, block, sizeof block - 1, from)) > 0) {
         from += got;
         if (from >= s->end && block[got - 1] != '\n')
@@ -126,7 +126,7 @@ static int copy_rest(const struct dt_series *s, off_t from, int to)
         if (put < got)
             return -1;
     }
-    return 0;
+    return got < 0 ? -1 : 0;
 }
 
 int dt_series_keep(const struct dt_series *s, dt_series_key_fn *key, int64_t first,
