@@ -88,14 +88,18 @@ static dt_ms until_deadline(const struct dt_group *g)
 
 /* -- stopping --------------------------------------------------------------------------------- */
 
-static void kill_all(struct dt_group *g)
+/* HAD_TIME: to end by the signal, which torchrun's line is about. */
+static void kill_all(struct dt_group *g, bool had_time)
 {
     char left[256], name[DT_SIGNAME_TEXT];
     if (g->state == KILLING || g->state == OVER)
         return;
-    if (dt_guard_describe(g->guard, left, sizeof left))
+    bool is_left = dt_guard_describe(g->guard, left, sizeof left);
+    if (is_left && had_time)
         dt_warn("Unable to shutdown process %s via %s, forcefully exiting via SIGKILL", left,
                 dt_signame_text(g->signum, name));
+    else if (is_left)
+        dt_warn("killing %s without waiting", left);
     enter(g, KILLING);
     dt_guard_end(g->guard);
     wait_for(g, STILL_WAITING_EVERY);
@@ -159,10 +163,10 @@ static void on_time(uv_timer_t *t)
         if (g->alive == 0 && until_deadline(g) > 0)
             tell_the_rest(g);
         else
-            kill_all(g);
+            kill_all(g, true);
         break;
     case CLEARING:
-        kill_all(g);
+        kill_all(g, true);
         break;
     case KILLING:
         if (dt_guard_describe(g->guard, left, sizeof left))
@@ -304,9 +308,10 @@ void dt_group_stop(struct dt_group *g, int signum)
 
 void dt_group_kill(struct dt_group *g)
 {
-    if (g->state == RUNNING || g->state == HOLDING)
+    bool was_told = g->state != RUNNING && g->state != HOLDING;
+    if (!was_told)
         dt_group_stop(g, SIGTERM);
-    kill_all(g);
+    kill_all(g, was_told);
 }
 
 void dt_group_hold(struct dt_group *g)
