@@ -43,5 +43,8 @@ int dt_ctl_alert_test(const struct dt_ctl_options *o, struct dt_sync_control *c,
     else
         put_lines(answer.why, out);
     dt_message_finish(&answer);
-    return done ? 0 : dt_err_set(err, DT_E_RUNTIME, "alert test: not every receiver took it");
+    return done ? 0
+                : dt_err_set(err, DT_E_RUNTIME,
+                             "alert test: it did not reach every receiver, or there is none; the "
+                             "answer on stdout says why");
 }
