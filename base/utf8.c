@@ -31,6 +31,15 @@ size_t dt_utf8_long_len(const uint8_t *s, size_t left)
     return n;
 }
 
+bool dt_utf8_is_all(const char *text)
+{
+    const uint8_t *s = (const uint8_t *)text;
+    for (size_t left = strlen(text), n; left > 0; s += n, left -= n)
+        if ((n = dt_utf8_len(s, left)) == 0)
+            return false;
+    return true;
+}
+
 unsigned dt_utf8_code(const uint8_t *s, size_t n)
 {
     unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);

@@ -19,6 +19,9 @@ static inline size_t dt_utf8_len(const uint8_t *s, size_t left)
     return s[0] < 0x80 ? 1 : dt_utf8_long_len(s, left);
 }
 
+/* Whether all of TEXT is characters. */
+bool dt_utf8_is_all(const char *text);
+
 /* The code point of the character of N bytes at S. */
 unsigned dt_utf8_code(const uint8_t *s, size_t n);
 

@@ -4,6 +4,7 @@
 #include "base/addr.h"
 #include "base/signame.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "launcher/number.h"
 #include "launcher/options.h"
 #include "rendezvous/web/web.h"
@@ -322,6 +323,8 @@ static int parse_name(const char *value, size_t size, void *target, struct dt_er
     for (const char *s = value; *s; s++)
         if ((unsigned char)*s < 0x20 || *s == 0x7f)
             return dt_err_set(err, DT_E_USAGE, "no name has control characters in it");
+    if (!dt_utf8_is_all(value))
+        return dt_err_set(err, DT_E_USAGE, "this name is no UTF-8, in which nodes are told apart");
     return dt_opt_string(value, target, err);
 }
 

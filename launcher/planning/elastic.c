@@ -102,13 +102,11 @@ static int check_length(struct dt_planning *c, const char *option, const char *t
  * not listen to what is said to a run of another name. */
 static int check_run_id(struct dt_planning *c)
 {
-    const uint8_t *s = (const uint8_t *)c->plan->run_id;
-    for (size_t left = strlen(c->plan->run_id), n; left > 0; s += n, left -= n)
-        if ((n = dt_utf8_len(s, left)) == 0)
-            return dt_planning_fail(c, "rdzv-id",
-                                    "\"%s\" is no UTF-8, in which nodes tell each other what they "
-                                    "join; give another one",
-                                    c->plan->run_id);
+    if (!dt_utf8_is_all(c->plan->run_id))
+        return dt_planning_fail(c, "rdzv-id",
+                                "\"%s\" is no UTF-8, in which nodes tell each other what they "
+                                "join; give another one",
+                                c->plan->run_id);
     return check_length(c, "rdzv-id", c->plan->run_id, DT_RUN_ID_MAX);
 }
 

@@ -63,6 +63,8 @@ TEST(elastic_jobs)
         {UP_TO_4 "--node-name=|x", "", NULL, "--node-name: a name has from 1 to 127 bytes, this one 0", 2},
         {UP_TO_4 "--node-name=-a|x", "", NULL, "--node-name: no name of a node begins with \"-\", as options do", 2},
         {UP_TO_4 "--node-name=a\nb|x", "", NULL, "--node-name: no name has control characters in it", 2},
+        {UP_TO_4 "--node-name=caf\xe9|x", "", NULL, "--node-name: this name is no UTF-8, in which nodes are told apart", 2},
+        {UP_TO_4 "--domain-key=\xc3(|x", "", NULL, "--domain-key: this name is no UTF-8, in which nodes are told apart", 2},
         {UP_TO_4 "--domain-key=1234567890123456789012345678901234567890123456789012345678901234|x", "", NULL,
          "--domain-key: a name has from 1 to 63 bytes, this one 64", 2},
         {UP_TO_4 "--role=1234567890123456789012345678901234567890123456789012345678901234|x", "", NULL,
