@@ -120,7 +120,7 @@ def no_checkpoint_whole(s):
     program.expect(r"^step +5/")
     os.kill(s.workers(program)[1], signal.SIGKILL)
     tap.check_equal(program.end(), 0, "exit status; it said\n" + "\n".join(program.lines))
-    program.expect(r"^dtrun-train: no checkpoint in .* is whole .*; the run goes on from the vault")
+    program.expect(r"^dtrun-train: train\.save_dir: no checkpoint in .* is whole .*; the run goes on from the vault")
     program.expect(BACK)
     check_unbroken(s, program, c, whole, STEPS)
 
