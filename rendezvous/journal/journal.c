@@ -574,3 +574,13 @@ const struct dt_journal_counters *dt_journal_counters(const struct dt_journal *j
 {
     return &j->counters;
 }
+
+size_t dt_journal_unwritten(const struct dt_journal *j)
+{
+    return j->owed.map.count;
+}
+
+bool dt_journal_is_lost(const struct dt_journal *j)
+{
+    return has_failed(j);
+}

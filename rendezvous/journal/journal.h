@@ -50,6 +50,11 @@ struct dt_journal_counters { /* since it was opened */
 };
 const struct dt_journal_counters *dt_journal_counters(const struct dt_journal *j);
 
+/* Records that the disk has not taken yet, and that are tried again. */
+size_t dt_journal_unwritten(const struct dt_journal *j);
+/* After a failed sync. */
+bool dt_journal_is_lost(const struct dt_journal *j);
+
 /* What was put is made durable, and what is waited for told, first. NULL is fine; ON_CLOSED (may be
  * NULL) is then not called. */
 void dt_journal_close(struct dt_journal *j, void (*on_closed)(void *arg), void *arg);

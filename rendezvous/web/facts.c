@@ -185,6 +185,12 @@ static void gather_excluded(struct dt_web_facts *f, const struct dt_exclude *x, 
         dt_container_of(n, struct dt_excluded, in_banned)->until > now;
 }
 
+static void gather_state(struct dt_web_facts *f, const struct dt_journal *j)
+{
+    f->unwritten = j ? (int64_t)dt_journal_unwritten(j) : -1;
+    f->state_lost = j ? dt_journal_is_lost(j) : -1;
+}
+
 void dt_web_facts_gather(struct dt_web_facts *f, const char *host,
                          const struct dt_rdzv_server *server, const struct dt_store_server *store,
                          const struct dt_web_counts *counts, int64_t started_us, dt_ms now)
@@ -201,6 +207,7 @@ void dt_web_facts_gather(struct dt_web_facts *f, const char *host,
     gather_process(f);
     gather_runs(f, runs, now);
     gather_excluded(f, &runs->exclude, now);
+    gather_state(f, runs->journal);
 }
 
 /* -- alerts ----------------------------------------------------------------------------------- */

@@ -71,6 +71,7 @@ struct dt_web_facts {
     int64_t runs[DT_RUN_CLOSED + 1];
     int64_t nodes[DT_MEMBER_DOINGS][DT_LINKS];
     int64_t spares, workers, drained, quarantined;
+    int64_t unwritten, state_lost; /* of the state directory; unknown without one */
     int64_t runs_left_out, nodes_left_out;
     struct dt_store_server_counters store;
     struct dt_store_counts keys;

@@ -44,10 +44,12 @@ TEST(a_failed_sync_is_told_to_all_and_for_good)
     check_told(&w, "d");
     disk_fails = true;
     put(&w, "b", "2");
+    CHECK(!dt_journal_is_lost(w.j));
     sync_now(&w);
     put(&w, "c", "3");
     sync_now(&w);
     check_told(&w, "ff");
+    CHECK(dt_journal_is_lost(w.j));
     disk_fails = false;
     CHECK_FAIL(dt_journal_sync(w.j, on_durable, &w, &err), err, "Input/output error");
     CHECK_FAIL(dt_journal_put(w.j, dt_bytes_of("d"), dt_bytes_of("4"), &err), err,
@@ -303,6 +305,7 @@ static void fill_and_refuse(struct world *w, const char *name)
     refuse(w, "c", "5");
     put(w, "c", ""); /* was never there */
     refuse(w, "b", "6");
+    CHECK_EQ(dt_journal_unwritten(w->j), 3);
 }
 
 TEST(what_a_full_disk_refused_is_written_once_there_is_room)
@@ -313,6 +316,7 @@ TEST(what_a_full_disk_refused_is_written_once_there_is_room)
     uv_run(&w.loop, UV_RUN_DEFAULT);
     CHECK_EQ(dt_journal_counters(w.j)->records, 5);
     CHECK_EQ(dt_journal_counters(w.j)->syncs, 1);
+    CHECK_EQ(dt_journal_unwritten(w.j), 0);
     off_t then = size_of(journal_of("room"));
     world_close(&w);
     CHECK_EQ(size_of(journal_of("room")), then);

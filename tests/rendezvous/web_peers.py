@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import tap  # noqa: E402
@@ -21,9 +22,9 @@ except ImportError:
     tap.skip_all("python3-prometheus-client is not installed")
 
 
-def serve(program):
+def serve(program, state):
     daemon = subprocess.Popen(
-        [program, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+        [program, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir", state],
         stderr=subprocess.PIPE, text=True, preexec_fn=tap.die_with_parent)
     for line in daemon.stderr:
         found = re.search(r"HTTP at http://127\.0\.0\.1:(\d+)", line)
@@ -110,7 +111,8 @@ def main():
     arguments.add_argument("--monitoring", required=True, help="the folder with rules and board")
     given = arguments.parse_args()
     tap.start()
-    daemon, port = serve(given.rendezvous)
+    state = tempfile.TemporaryDirectory(prefix="dt-web-peers-")
+    daemon, port = serve(given.rendezvous, state.name)
     try:
         tap.case("Prometheus reads the metrics", lambda: test_prometheus(port))
         tap.case("OpenMetrics is read as strictly", lambda: test_openmetrics(port))
@@ -120,6 +122,7 @@ def main():
     finally:
         daemon.terminate()
         tap.case("the daemon ends well", lambda: tap.check_equal(daemon.wait(60), 0, "exit status"))
+        state.cleanup()
     tap.done()
 
 
