@@ -20,16 +20,8 @@ def kill(pid):
     os.kill(pid, signal.SIGKILL)
 
 
-def state_of(pid):
-    try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-            return f.read().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return "gone"
-
-
 def gone(pids):
-    training.wait_for(lambda: all(state_of(pid) == "gone" for pid in pids), "the end of %r" % (pids,))
+    training.wait_for(lambda: all(training.state_of(pid) == "gone" for pid in pids), "the end of %r" % (pids,))
 
 
 @training.story

@@ -293,12 +293,20 @@ def await_save(folder):
     wait_for(lambda: os.path.isdir(folder) and any(n.startswith(".tmp-step-") for n in os.listdir(folder)), "a save in " + folder)
 
 
+def state_of(pid):
+    """As in ps: "S" sleeps, "Z" is over and waits for a parent that asks; or "gone"."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "gone"
+
+
 def blocked(pid):
     """Whether the process sleeps, at many looks in a row."""
     for _ in range(50):
-        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-            if f.read().rsplit(")", 1)[1].split()[0] != "S":
-                return False
+        if state_of(pid) != "S":
+            return False
         time.sleep(0.002)
     return True
 
