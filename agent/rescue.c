@@ -16,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What forks as the others are killed may escape, and keep the output open. */
+#define KILL_AGAIN_MS 100
+
 struct dt_rescue {
     struct dt_child child;
     uv_pipe_t output;
@@ -151,9 +154,16 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 }
 
 /* A command that uploads is in a group of its own. */
+static void on_kill(uv_timer_t *t)
+{
+    struct dt_rescue *r = dt_container_of(t, struct dt_rescue, limit);
+    dt_reap_signal_session(r->child.pid, SIGKILL);
+}
+
 static void kill_it(struct dt_rescue *r)
 {
-    dt_reap_signal_session(r->child.pid, SIGKILL);
+    on_kill(&r->limit);
+    uv_timer_start(&r->limit, on_kill, KILL_AGAIN_MS, KILL_AGAIN_MS);
 }
 
 static void on_limit(uv_timer_t *t)

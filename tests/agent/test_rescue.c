@@ -100,7 +100,8 @@ TEST(one_that_has_no_time_left_is_killed_with_all_that_it_started)
 {
     bool over;
     dt_reap_adopt();
-    leave_script(1, "sleep 1000 & echo $! > below; sleep 1000; echo ended > late");
+    leave_script(1, "echo $$ > below; for i in $(seq 20); do sleep 1000 & done; sleep 1000; "
+                    "echo ended > late");
     struct dt_rescue *r = start(&over);
     CHECK(r != NULL);
     while (access(at("below"), F_OK) < 0 || !*text_of("below"))
@@ -109,8 +110,8 @@ TEST(one_that_has_no_time_left_is_killed_with_all_that_it_started)
     dt_rescue_limit(r, 1000 * DT_SECOND); /* who asks again gives it no more time */
     run(r, &over);
     CHECK(access(at("late"), F_OK) < 0);
-    /* What it has started went with it. */
-    while (kill((pid_t)atoi(text_of("below")), 0) == 0)
+    /* What it has started went with it, also what it forked as it was killed. */
+    while (dt_reap_has_session(0, (pid_t)atoi(text_of("below"))))
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
 }
