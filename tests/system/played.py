@@ -148,6 +148,8 @@ class Server(http.server.ThreadingHTTPServer):
         self.document, self.policy, self.token = document.encode(), policy, token
         self.status, self.events = status(), []
         self.up = True
+        self.refuses_events = threading.Event()  # not set: who asks for them without the token waits for the refusal
+        self.refuses_events.set()
         self.changed = threading.Condition()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -186,6 +188,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/":
             self.answer("text/html; charset=utf-8", self.server.document, {"Content-Security-Policy": self.server.policy})
         elif self.server.token and self.headers.get("Authorization") != "Bearer " + self.server.token:
+            if url.path == "/events":
+                self.server.refuses_events.wait()
             self.answer("text/plain", b"a token is needed\n", status=401)
         elif url.path == "/status.json":
             said = self.of(query.get("run"))

@@ -350,6 +350,22 @@ def token(s):
 
 
 @story
+def late_refusal(s):
+    """a refusal of what was asked before the token was typed asks for it no second time"""
+    server = s.serve(played.one_node(), token="open sesame")
+    server.refuses_events.clear()
+    page = s.open(server)
+    page.until("document.getElementById('token').open")
+    page.type("open sesame")
+    page.press("Enter", "\r")
+    page.until("!document.getElementById('token').open && !document.getElementById('runs').hidden")
+    server.tell(*played.night("llama"))
+    server.refuses_events.set()
+    page.until("document.querySelectorAll('.events li').length === 9")
+    tap.check_equal(page.run("document.getElementById('token').open"), False, "that it is asked for")
+
+
+@story
 def hostile(s):
     """names and reasons that are markup, commands, options or control characters are text, in rows, links and commands"""
     said = played.status([played.run(HOSTILE, nodes=2, why=HOSTILE, user=HOSTILE, begun_on=TURNED, loss=HOSTILE)],

@@ -49,7 +49,8 @@ const news = (() => {
       signal, cache: "no-store", credentials: "omit", headers: token ? {Authorization: `Bearer ${token}`} : {},
     });
     if (answer.status === 401) {
-      move("locked", token ? "wrong" : "");
+      if (token === sessionStorage.getItem(TOKEN)) // else it was asked before the token that is tried now
+        move("locked", token ? "wrong" : "");
       throw new Error("it asks for a token");
     }
     return answer;
